@@ -1,30 +1,15 @@
 //! A typed client of the API, with one method per operation and the same name.
 //!
-//! The command line uses only this client, so a program can do all that the command line can.
+//! The command line uses only this client, so a program can do all that the command line can. This file sends
+//! requests and reads responses; the methods of a noun are in its file, beside its wire types.
 
-mod access;
-mod domain;
 mod dry_run;
-mod endpoint;
 mod error;
-mod event;
-mod finding;
-mod freeze;
-mod log;
 mod path;
-mod preview_request;
-mod project;
+mod raw;
 mod retry;
-mod secret;
-mod service;
 mod sse;
-mod template;
-mod transition;
-mod variable;
-mod volume;
-mod wake;
 mod watch;
-mod why;
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -34,25 +19,21 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use access::RawAnswer;
 pub use dry_run::DryRunClient;
 pub use error::ClientError;
-pub use log::{LogQuery, Logs};
-pub use project::AcceptedProject;
+pub(crate) use path::{query, segment};
+pub use raw::RawAnswer;
 pub use retry::RetryNotice;
-pub use service::{ServiceQuery, Terms};
-pub use wake::WakeQuery;
 pub use watch::Watch;
 
 use self::dry_run::Seen;
 use self::error::refusal;
-use self::path::segment;
 use self::retry::Retries;
-use crate::cluster::ClusterList;
-use crate::plan::{Plan, PlanList, PlanManifest};
+pub use crate::log::{LogQuery, Logs};
 use crate::preview::Preview;
-use crate::quota::{Amounts, Quota};
-use crate::service::Service;
+pub use crate::project::AcceptedProject;
+pub use crate::service::{Accepted, ServiceQuery, Terms};
+pub use crate::wake::WakeQuery;
 
 /// The timeout for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -71,15 +52,6 @@ pub struct Client {
     /// Where to store the last preview, if every write is a dry run.
     seen: Option<Seen>,
     retries: Retries,
-}
-
-/// The result of a change of a service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
-    /// The service as it is now.
-    pub service: Service,
-    /// Whether this request changed anything.
-    pub changed: bool,
 }
 
 impl Client {
@@ -139,53 +111,6 @@ impl Client {
         &self.base
     }
 
-    /// Every plan.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn plan_list(&self) -> Result<PlanList, ClientError> {
-        self.get("/v1/plans").await
-    }
-
-    /// Creates or updates a plan; returns whether it changed. For operators.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn plan_put(
-        &self,
-        name: &str,
-        manifest: &PlanManifest,
-    ) -> Result<(Plan, bool), ClientError> {
-        let path = format!("/v1/plans/{}", segment(name)?);
-        let (status, plan) = self.put(&path, manifest).await?;
-        Ok((plan, is_change(status)))
-    }
-
-    /// The quota of the org.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn quota_get(&self) -> Result<Quota, ClientError> {
-        self.get("/v1/quota").await
-    }
-
-    /// Sets the quota of an org. For operators.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn quota_put(&self, limit: &Amounts) -> Result<Quota, ClientError> {
-        let (_, quota) = self.put("/v1/quota", limit).await?;
-        Ok(quota)
-    }
-
-    /// Every cluster.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn cluster_list(&self) -> Result<ClusterList, ClientError> {
-        self.get("/v1/clusters").await
-    }
-
     /// Checks that the server is alive.
     ///
     /// # Errors
@@ -202,11 +127,11 @@ impl Client {
         self.send(self.request(Method::GET, "/readyz"), "/readyz").await.map(drop)
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let mut url = self.url(path);
         if self.seen.is_some() && method != Method::GET {
             url.push(if path.contains('?') { '&' } else { '?' });
@@ -219,12 +144,17 @@ impl Client {
             .timeout(REQUEST)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    /// A GET without a timeout, for a response that is a stream.
+    pub(crate) fn stream(&self, path: &str) -> RequestBuilder {
+        self.http.get(self.url(path)).headers(self.headers.clone())
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let response = self.send(self.request(Method::GET, path), path).await?;
         self.body(response, path).await
     }
 
-    async fn put<B: Serialize + Sync, T: DeserializeOwned>(
+    pub(crate) async fn put<B: Serialize + Sync, T: DeserializeOwned>(
         &self,
         path: &str,
         body: &B,
@@ -235,13 +165,26 @@ impl Client {
         Ok((status, self.body(response, path).await?))
     }
 
-    async fn remove(&self, path: &str) -> Result<(), ClientError> {
+    pub(crate) async fn post<B: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, ClientError> {
+        let response = self.send(self.request(Method::POST, path).json(body), path).await?;
+        self.body(response, path).await
+    }
+
+    pub(crate) async fn remove(&self, path: &str) -> Result<(), ClientError> {
         let response = self.send(self.request(Method::DELETE, path), path).await?;
         if is_preview(&response) { self.body(response, path).await } else { Ok(()) }
     }
 
     /// Sends a request; every response that is not a success becomes an error.
-    async fn send(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
+    pub(crate) async fn send(
+        &self,
+        request: RequestBuilder,
+        path: &str,
+    ) -> Result<Response, ClientError> {
         let url = self.url(path);
         let mut retries = self.retries;
         let mut request = request;
@@ -264,7 +207,7 @@ impl Client {
         }
     }
 
-    async fn body<T: DeserializeOwned>(
+    pub(crate) async fn body<T: DeserializeOwned>(
         &self,
         response: Response,
         path: &str,
@@ -310,7 +253,7 @@ fn address(text: &str) -> Result<Url, ClientError> {
 }
 
 /// Whether a status reports a change: 202 for one that must converge, 201 for a new object.
-fn is_change(status: StatusCode) -> bool {
+pub(crate) fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
 }
 

@@ -1,13 +1,14 @@
-//! Clusters on the wire.
+//! Clusters: wire types and client methods.
 
-use crate::schema::ObjectName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::ClusterId;
 use trueup_model::cluster::Reachability;
 use utoipa::ToSchema;
 
+use crate::client::{Client, ClientError, segment};
 use crate::freeze::Freeze;
+use crate::schema::ObjectName;
 
 /// A cluster as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -77,4 +78,45 @@ pub struct ClusterGateway {
 pub struct ClusterList {
     /// In name order.
     pub items: Vec<Cluster>,
+}
+
+impl Client {
+    /// Every cluster.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_list(&self) -> Result<ClusterList, ClientError> {
+        self.get("/v1/clusters").await
+    }
+
+    /// One cluster, by name or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_get(&self, name_or_id: &str) -> Result<Cluster, ClientError> {
+        self.get(&format!("/v1/clusters/{}", segment(name_or_id)?)).await
+    }
+
+    /// How a cluster routes host names. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_routing_get(
+        &self,
+        name_or_id: &str,
+    ) -> Result<ClusterRouting, ClientError> {
+        self.get(&format!("/v1/clusters/{}/routing", segment(name_or_id)?)).await
+    }
+
+    /// Sets how a cluster routes host names. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_routing_put(
+        &self,
+        name_or_id: &str,
+        body: &ClusterRouting,
+    ) -> Result<ClusterRouting, ClientError> {
+        Ok(self.put(&format!("/v1/clusters/{}/routing", segment(name_or_id)?), body).await?.1)
+    }
 }

@@ -1,10 +1,14 @@
-//! Domains on the wire.
+//! Domains: wire types and client methods.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::domain::{DnsResult, DomainState, Host, Tls};
 use trueup_model::id::DomainId;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::project::project_path;
+use crate::service::{NoBody, service_path};
 
 /// The body that adds a domain to a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -82,4 +86,87 @@ pub struct DomainVerification {
 pub struct DomainList {
     /// In service and host order.
     pub items: Vec<Domain>,
+}
+
+impl Client {
+    /// The domains of a project's services.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_list(&self, project: &str) -> Result<DomainList, ClientError> {
+        self.get(&format!("{}/domains", project_path(project)?)).await
+    }
+
+    /// One domain.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_get(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<Domain, ClientError> {
+        self.get(&domain_path(project, service, host)?).await
+    }
+
+    /// Routes a host to a service once the domain is verified.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_put(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+        body: &DomainBody,
+    ) -> Result<Domain, ClientError> {
+        Ok(self.put(&domain_path(project, service, host)?, body).await?.1)
+    }
+
+    /// Sets or withdraws the verification of a domain. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_verify(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+        body: &DomainVerificationBody,
+    ) -> Result<Domain, ClientError> {
+        let path = format!("{}/verification", domain_path(project, service, host)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Requests a DNS check of a domain now.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_check(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<Domain, ClientError> {
+        let path = format!("{}/check", domain_path(project, service, host)?);
+        self.post(&path, &NoBody {}).await
+    }
+
+    /// Removes a domain from a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn domain_delete(
+        &self,
+        project: &str,
+        service: &str,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        self.remove(&domain_path(project, service, host)?).await
+    }
+}
+
+fn domain_path(project: &str, service: &str, host: &str) -> Result<String, ClientError> {
+    Ok(format!("{}/domains/{}", service_path(project, service)?, segment(host)?))
 }

@@ -1,12 +1,16 @@
-//! Endpoints on the wire.
+//! Endpoints: wire types and client methods.
 
-use crate::schema::PortName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::endpoint::EndpointState;
 use trueup_model::id::EndpointId;
 use trueup_model::spec::Protocol;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::project::project_path;
+use crate::schema::PortName;
+use crate::service::service_path;
 
 /// The body that opens an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -53,4 +57,43 @@ pub struct Endpoint {
 pub struct EndpointList {
     /// In service and name order.
     pub items: Vec<Endpoint>,
+}
+
+impl Client {
+    /// The endpoints of a project's services.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn endpoint_list(&self, project: &str) -> Result<EndpointList, ClientError> {
+        self.get(&format!("{}/endpoints", project_path(project)?)).await
+    }
+
+    /// Opens an endpoint of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn endpoint_put(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+        body: &EndpointBody,
+    ) -> Result<Endpoint, ClientError> {
+        let path = format!("{}/endpoints/{}", service_path(project, service)?, segment(name)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Closes an endpoint of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn endpoint_delete(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+    ) -> Result<(), ClientError> {
+        let service = service_path(project, service)?;
+        self.remove(&format!("{service}/endpoints/{}", segment(name)?)).await
+    }
 }

@@ -1,10 +1,12 @@
-//! Findings on the wire: objects in a cluster with Trueup's label and without a record.
+//! Findings: objects in a cluster with Trueup's label and without a record. For operators.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ClusterId, FindingId};
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, query, segment};
 
 /// A finding as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -61,4 +63,32 @@ pub struct FindingRemoveBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 11)]
     pub confirm: Option<u64>,
+}
+
+impl Client {
+    /// A page of findings: the open ones, or with `closed` all. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn finding_list(
+        &self,
+        closed: bool,
+        after: Option<&str>,
+    ) -> Result<FindingList, ClientError> {
+        let parameters = [("closed", closed.then_some("true")), ("after", after)];
+        self.get(&query("/v1/findings", &parameters)).await
+    }
+
+    /// Requests the removal of a finding. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn finding_remove(
+        &self,
+        finding: &str,
+        body: &FindingRemoveBody,
+    ) -> Result<Finding, ClientError> {
+        let path = format!("/v1/findings/{}/remove", segment(finding)?);
+        self.post(&path, body).await
+    }
 }

@@ -1,5 +1,7 @@
 //! Wire types (bodies, problems, events) and a typed client of the API.
 //!
+//! Each noun has one file, with its wire types and the client's methods; `client` sends the requests.
+//!
 //! Request bodies are strict: unknown fields are rejected. Wire types are separate from the model,
 //! so that the model can change without changing what clients see.
 

@@ -1,4 +1,4 @@
-//! Orgs on the wire.
+//! Orgs: wire types and client methods.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,6 +6,7 @@ use trueup_model::OrgId;
 use trueup_model::name::Name;
 use utoipa::ToSchema;
 
+use crate::client::{Client, ClientError, segment};
 use crate::token::NewToken;
 
 /// The body that creates an org.
@@ -45,4 +46,30 @@ pub struct NewOrg {
 pub struct OrgList {
     /// In name order.
     pub items: Vec<Org>,
+}
+
+impl Client {
+    /// Every org. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn org_list(&self) -> Result<OrgList, ClientError> {
+        self.get("/v1/orgs").await
+    }
+
+    /// One org, by name or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn org_get(&self, name_or_id: &str) -> Result<Org, ClientError> {
+        self.get(&format!("/v1/orgs/{}", segment(name_or_id)?)).await
+    }
+
+    /// Creates an org and the token of its first owner. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn org_create(&self, wanted: &OrgRequest) -> Result<NewOrg, ClientError> {
+        self.post("/v1/orgs", wanted).await
+    }
 }

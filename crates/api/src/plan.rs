@@ -1,10 +1,12 @@
-//! Plans on the wire.
+//! Plans: wire types and client methods.
 
-use crate::schema::{Micros, PlanCpu, PlanGpus, PlanMemory};
 use serde::{Deserialize, Serialize};
 use trueup_model::money::Currency;
 use trueup_model::name::Name;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, is_change, segment};
+use crate::schema::{Micros, PlanCpu, PlanGpus, PlanMemory};
 
 /// The body that declares a plan, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -104,4 +106,28 @@ pub struct Amount {
 pub struct PlanList {
     /// Retired plans last, each group by price.
     pub items: Vec<Plan>,
+}
+
+impl Client {
+    /// Every plan.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn plan_list(&self) -> Result<PlanList, ClientError> {
+        self.get("/v1/plans").await
+    }
+
+    /// Creates or updates a plan; returns whether it changed. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn plan_put(
+        &self,
+        name: &str,
+        manifest: &PlanManifest,
+    ) -> Result<(Plan, bool), ClientError> {
+        let path = format!("/v1/plans/{}", segment(name)?);
+        let (status, plan) = self.put(&path, manifest).await?;
+        Ok((plan, is_change(status)))
+    }
 }

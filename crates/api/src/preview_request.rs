@@ -1,4 +1,4 @@
-//! Preview requests on the wire: exact previews, from dry runs in the cluster.
+//! Preview requests: exact previews, from dry runs in the cluster.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,9 @@ use trueup_model::key::Kind;
 use trueup_model::preview_request::{ExactVerb, PreviewState};
 use utoipa::ToSchema;
 
+use crate::client::{Client, ClientError, segment};
 use crate::preview::PreviewField;
+use crate::service::{ServiceManifest, service_path};
 
 /// A request for an exact preview of a declaration, and the preview once it is filled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -78,4 +80,34 @@ pub struct ExactObject {
     /// Why the cluster would reject the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+}
+
+impl Client {
+    /// Requests an exact preview of a declaration; read it with [`Client::preview_request_get`].
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn preview_request_create(
+        &self,
+        project: &str,
+        name: &str,
+        manifest: &ServiceManifest,
+    ) -> Result<PreviewRequest, ClientError> {
+        let path = format!("{}/preview-requests", service_path(project, name)?);
+        self.post(&path, manifest).await
+    }
+
+    /// A preview request in its current state.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn preview_request_get(
+        &self,
+        project: &str,
+        name: &str,
+        id: &str,
+    ) -> Result<PreviewRequest, ClientError> {
+        let path = format!("{}/preview-requests/{}", service_path(project, name)?, segment(id)?);
+        self.get(&path).await
+    }
 }

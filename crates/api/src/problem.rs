@@ -76,6 +76,10 @@ pub enum Code {
     #[serde(rename = "TU1104")]
     #[strum(serialize = "TU1104", message = "Method not allowed", props(status = 405))]
     MethodNotAllowed,
+    /// Trueup does not answer to the host that the request names.
+    #[serde(rename = "TU1105")]
+    #[strum(serialize = "TU1105", message = "Host not allowed", props(status = 421))]
+    HostNotAllowed,
     /// The manifest violates a rule; each field error names its field.
     #[serde(rename = "TU1201")]
     #[strum(serialize = "TU1201", message = "Invalid manifest", props(status = 422))]

@@ -1,9 +1,11 @@
-//! Quotas on the wire.
+//! Quotas: wire types and client methods.
 
-use crate::schema::ResourceAmount;
 use serde::{Deserialize, Serialize};
 use trueup_model::quota as model;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError};
+use crate::schema::ResourceAmount;
 
 /// An amount of each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -43,4 +45,23 @@ pub struct Quota {
     pub used: model::Amounts,
     /// What is left.
     pub left: model::Amounts,
+}
+
+impl Client {
+    /// The quota of the org.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn quota_get(&self) -> Result<Quota, ClientError> {
+        self.get("/v1/quota").await
+    }
+
+    /// Sets the quota of an org. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn quota_put(&self, limit: &Amounts) -> Result<Quota, ClientError> {
+        let (_, quota) = self.put("/v1/quota", limit).await?;
+        Ok(quota)
+    }
 }

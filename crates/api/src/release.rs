@@ -1,4 +1,4 @@
-//! Releases on the wire.
+//! Releases: wire types and client methods.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,6 +7,9 @@ use trueup_model::id::ReleaseId;
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, query};
+use crate::service::service_path;
 
 /// One accepted generation of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -44,4 +47,23 @@ pub struct ReleaseList {
     /// The `before` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<i64>,
+}
+
+impl Client {
+    /// A page of a service's releases, newest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn release_list(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        before: Option<i64>,
+        limit: Option<u32>,
+    ) -> Result<ReleaseList, ClientError> {
+        let path = format!("{}/releases", service_path(project, name_or_id)?);
+        let (before, limit) = (before.map(|n| n.to_string()), limit.map(|n| n.to_string()));
+        let parameters = [("before", before.as_deref()), ("limit", limit.as_deref())];
+        self.get(&query(&path, &parameters)).await
+    }
 }

@@ -1,11 +1,15 @@
-//! Secrets on the wire: values are written and never returned.
+//! Secrets of a project, and of one service: values are written and never returned.
 
-use crate::schema::EntryValue;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::secret::{SecretValue, expose};
 use trueup_model::variable::VariableName;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::project::project_path;
+use crate::schema::EntryValue;
+use crate::service::service_path;
 
 /// The body that sets a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,6 +41,79 @@ pub struct Secret {
 pub struct SecretList {
     /// In name order.
     pub items: Vec<Secret>,
+}
+
+impl Client {
+    /// The secrets that all services of a project share.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn secret_list(&self, project: &str) -> Result<SecretList, ClientError> {
+        self.get(&format!("{}/secrets", project_path(project)?)).await
+    }
+
+    /// Sets a secret for all services of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn secret_put(
+        &self,
+        project: &str,
+        name: &str,
+        body: &SecretBody,
+    ) -> Result<Secret, ClientError> {
+        let path = format!("{}/secrets/{}", project_path(project)?, segment(name)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Deletes a secret of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn secret_delete(&self, project: &str, name: &str) -> Result<(), ClientError> {
+        self.remove(&format!("{}/secrets/{}", project_path(project)?, segment(name)?)).await
+    }
+
+    /// The secrets of one service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_secret_list(
+        &self,
+        project: &str,
+        service: &str,
+    ) -> Result<SecretList, ClientError> {
+        self.get(&format!("{}/secrets", service_path(project, service)?)).await
+    }
+
+    /// Sets a secret for one service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_secret_put(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+        body: &SecretBody,
+    ) -> Result<Secret, ClientError> {
+        let path = format!("{}/secrets/{}", service_path(project, service)?, segment(name)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Deletes a secret of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_secret_delete(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+    ) -> Result<(), ClientError> {
+        let service = service_path(project, service)?;
+        self.remove(&format!("{service}/secrets/{}", segment(name)?)).await
+    }
 }
 
 #[cfg(test)]

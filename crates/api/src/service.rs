@@ -1,6 +1,7 @@
-//! Services on the wire.
+//! Services: wire types; their client methods are in `client`.
 
-use crate::schema::{Generation, Percent, Pods, Sentence};
+mod client;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,8 +15,11 @@ use trueup_model::status::{Health, Phase, Reason, Reconciliation};
 use trueup_model::template::TemplateRef;
 use utoipa::ToSchema;
 
+pub(crate) use self::client::service_path;
+pub use self::client::{Accepted, ServiceQuery, Terms};
 use crate::freeze::Freeze;
 use crate::plan::Amount;
+use crate::schema::{Generation, Percent, Pods, Sentence};
 
 /// The body that declares a service, and its document in a manifest file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

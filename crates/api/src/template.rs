@@ -1,8 +1,7 @@
-//! Templates on the wire.
+//! Templates: wire types and client methods. Operators publish and deprecate them.
 
 use std::collections::BTreeMap;
 
-use crate::schema::{PortName, Sentence};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,6 +9,9 @@ use trueup_model::name::Name;
 use trueup_model::spec::{Probe, Protocol, Workload};
 use trueup_model::template::{ParameterKind, TemplateRef};
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::schema::{PortName, Sentence};
 
 /// The body that publishes a template version, and its document in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -217,4 +219,59 @@ pub struct TemplateDeprecated {
 pub struct TemplateList {
     /// In name order, then oldest version first.
     pub items: Vec<Template>,
+}
+
+impl Client {
+    /// Every template version.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_list(&self) -> Result<TemplateList, ClientError> {
+        self.get("/v1/templates").await
+    }
+
+    /// Every version of one template.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_versions(&self, name: &str) -> Result<TemplateList, ClientError> {
+        self.get(&format!("/v1/templates/{}", segment(name)?)).await
+    }
+
+    /// One template version with its spec and its schema.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_get(&self, name: &str, version: u32) -> Result<Template, ClientError> {
+        self.get(&version_path(name, version)?).await
+    }
+
+    /// Publishes the next version of a template. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_publish(
+        &self,
+        manifest: &TemplateManifest,
+    ) -> Result<Template, ClientError> {
+        self.post("/v1/templates", manifest).await
+    }
+
+    /// Deprecates a template version: no new services. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn template_deprecate(
+        &self,
+        name: &str,
+        version: u32,
+        deprecation: &TemplateDeprecation,
+    ) -> Result<Template, ClientError> {
+        let path = format!("{}/deprecate", version_path(name, version)?);
+        self.post(&path, deprecation).await
+    }
+}
+
+fn version_path(name: &str, version: u32) -> Result<String, ClientError> {
+    Ok(format!("/v1/templates/{}/versions/{version}", segment(name)?))
 }

@@ -1,11 +1,14 @@
-//! Tokens on the wire.
+//! Tokens and `whoami`: wire types and client methods.
 
-use crate::schema::{Days, TokenName};
 use jiff::Timestamp;
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use trueup_model::principal::{Permission, Role};
 use trueup_model::{OrgId, TokenId};
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::schema::{Days, TokenName};
 
 /// The body that creates a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -101,4 +104,40 @@ pub struct WhoamiOrg {
     pub id: String,
     /// The org's name.
     pub name: String,
+}
+
+impl Client {
+    /// The caller's token, role and permissions.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn whoami(&self) -> Result<Whoami, ClientError> {
+        self.get("/v1/whoami").await
+    }
+
+    /// The tokens of the org; for an operator who names no org, the operator tokens.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn token_list(&self) -> Result<TokenList, ClientError> {
+        self.get("/v1/tokens").await
+    }
+
+    /// Creates a token. Only this response ever contains its secret.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn token_create(&self, wanted: &TokenRequest) -> Result<NewToken, ClientError> {
+        self.post("/v1/tokens", wanted).await
+    }
+
+    /// Revokes a token by name or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn token_revoke(&self, name_or_id: &str) -> Result<Token, ClientError> {
+        let path = format!("/v1/tokens/{}", segment(name_or_id)?);
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
+        self.body(response, &path).await
+    }
 }

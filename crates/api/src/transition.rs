@@ -1,4 +1,4 @@
-//! Observed transitions on the wire.
+//! Observed transitions of a service's pods and volumes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,6 +6,9 @@ use trueup_model::id::TransitionId;
 use trueup_model::key::Kind;
 use trueup_model::transition::What;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, query};
+use crate::service::service_path;
 
 /// An observed transition of a pod or volume of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -46,4 +49,44 @@ pub struct TransitionList {
     /// The `after` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+impl Client {
+    /// A page of the transitions of a service's pods and volumes, oldest first.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn transition_list(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<TransitionList, ClientError> {
+        let path = format!("{}/transitions", service_path(project, name_or_id)?);
+        let limit = limit.map(|limit| limit.to_string());
+        self.get(&query(&path, &[("after", after), ("limit", limit.as_deref())])).await
+    }
+
+    /// Every transition of a service; reads all pages.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn every_transition(
+        &self,
+        project: &str,
+        name_or_id: &str,
+    ) -> Result<TransitionList, ClientError> {
+        let mut all = TransitionList { items: Vec::new(), next: None };
+        loop {
+            let after = all.next.take();
+            let page =
+                self.transition_list(project, name_or_id, after.as_deref(), Some(1000)).await?;
+            all.items.extend(page.items);
+            if page.next.is_none() {
+                return Ok(all);
+            }
+            all.next = page.next;
+        }
+    }
 }

@@ -1,10 +1,14 @@
-//! Variables on the wire.
+//! Variables of a project, and of one service: wire types and client methods.
 
-use crate::schema::EntryValue;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::variable::VariableName;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::project::project_path;
+use crate::schema::EntryValue;
+use crate::service::service_path;
 
 /// The body that sets a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,4 +41,77 @@ pub struct Variable {
 pub struct VariableList {
     /// In name order.
     pub items: Vec<Variable>,
+}
+
+impl Client {
+    /// The variables that all services of a project share.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn variable_list(&self, project: &str) -> Result<VariableList, ClientError> {
+        self.get(&format!("{}/variables", project_path(project)?)).await
+    }
+
+    /// Sets a variable for all services of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn variable_put(
+        &self,
+        project: &str,
+        name: &str,
+        body: &VariableBody,
+    ) -> Result<Variable, ClientError> {
+        let path = format!("{}/variables/{}", project_path(project)?, segment(name)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Deletes a variable of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn variable_delete(&self, project: &str, name: &str) -> Result<(), ClientError> {
+        self.remove(&format!("{}/variables/{}", project_path(project)?, segment(name)?)).await
+    }
+
+    /// The variables of one service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_variable_list(
+        &self,
+        project: &str,
+        service: &str,
+    ) -> Result<VariableList, ClientError> {
+        self.get(&format!("{}/variables", service_path(project, service)?)).await
+    }
+
+    /// Sets a variable for one service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_variable_put(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+        body: &VariableBody,
+    ) -> Result<Variable, ClientError> {
+        let path = format!("{}/variables/{}", service_path(project, service)?, segment(name)?);
+        Ok(self.put(&path, body).await?.1)
+    }
+
+    /// Deletes a variable of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_variable_delete(
+        &self,
+        project: &str,
+        service: &str,
+        name: &str,
+    ) -> Result<(), ClientError> {
+        let service = service_path(project, service)?;
+        self.remove(&format!("{service}/variables/{}", segment(name)?)).await
+    }
 }

@@ -1,8 +1,11 @@
-//! Volumes on the wire.
+//! Volumes: wire types and client methods.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError};
+use crate::project::project_path;
 
 /// A volume: a claim of a service, as last observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -35,4 +38,14 @@ pub struct Volume {
 pub struct VolumeList {
     /// In service and claim order.
     pub items: Vec<Volume>,
+}
+
+impl Client {
+    /// The volumes of a project's services.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn volume_list(&self, project: &str) -> Result<VolumeList, ClientError> {
+        self.get(&format!("{}/volumes", project_path(project)?)).await
+    }
 }

@@ -1,4 +1,4 @@
-//! Explanations of a service's state, and the check of stored projections, on the wire.
+//! Explanations of a service's state, and the check of stored projections.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,6 +6,9 @@ use serde_json::Value;
 use trueup_model::ServiceId;
 use trueup_model::why::LinkStep;
 use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, query};
+use crate::service::service_path;
 
 /// An explanation of a service's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -66,4 +69,26 @@ pub struct ProjectionDifference {
     /// The recomputed status.
     #[schema(value_type = Object)]
     pub rebuilt: Value,
+}
+
+impl Client {
+    /// Explains the state of a service.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_why(&self, project: &str, name_or_id: &str) -> Result<Why, ClientError> {
+        self.get(&format!("{}/why", service_path(project, name_or_id)?)).await
+    }
+
+    /// Recomputes a page of the org's statuses and compares them with the stored ones.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn projection_check(
+        &self,
+        after: Option<&str>,
+    ) -> Result<ProjectionCheck, ClientError> {
+        self.get(&query("/v1/projections/check", &[("after", after), ("limit", Some("1000"))]))
+            .await
+    }
 }

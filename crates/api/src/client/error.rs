@@ -115,6 +115,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         | Code::TooLarge
         | Code::BadRequest
         | Code::MethodNotAllowed
+        | Code::HostNotAllowed
         | Code::TokenInUrl
         | Code::LastOwner
         | Code::NameTaken

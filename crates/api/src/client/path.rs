@@ -5,7 +5,7 @@ use super::ClientError;
 /// A name as one segment of a path.
 ///
 /// Empty names and dots are rejected: even encoded, they would change the path.
-pub(super) fn segment(name: &str) -> Result<String, ClientError> {
+pub(crate) fn segment(name: &str) -> Result<String, ClientError> {
     if matches!(name, "" | "." | "..") {
         return Err(ClientError::Protocol(format!(
             "`{name}` is not a valid name. Names have lower-case letters, digits and dashes"
@@ -15,7 +15,7 @@ pub(super) fn segment(name: &str) -> Result<String, ClientError> {
 }
 
 /// A path with the query parameters that have a value.
-pub(super) fn query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
+pub(crate) fn query(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
     let given: Vec<String> = parameters
         .iter()
         .filter_map(|(key, value)| value.map(|value| format!("{key}={}", encode(value))))

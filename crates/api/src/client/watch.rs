@@ -27,7 +27,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(response: Response, url: String, after: Option<String>) -> Self {
+    pub(crate) fn new(response: Response, url: String, after: Option<String>) -> Self {
         Self::over(Box::pin(response.bytes_stream()), url, after)
     }
 

@@ -14,7 +14,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// The pages, by code. Only this list is searched: no file path is made from the request.
-const PAGES: [(&str, &str); 25] = [
+const PAGES: [(&str, &str); 26] = [
     ("TU1001", include_str!("../../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../../docs/errors/TU1003.md")),
@@ -28,6 +28,7 @@ const PAGES: [(&str, &str); 25] = [
     ("TU1102", include_str!("../../../../docs/errors/TU1102.md")),
     ("TU1103", include_str!("../../../../docs/errors/TU1103.md")),
     ("TU1104", include_str!("../../../../docs/errors/TU1104.md")),
+    ("TU1105", include_str!("../../../../docs/errors/TU1105.md")),
     ("TU1201", include_str!("../../../../docs/errors/TU1201.md")),
     ("TU1301", include_str!("../../../../docs/errors/TU1301.md")),
     ("TU1302", include_str!("../../../../docs/errors/TU1302.md")),

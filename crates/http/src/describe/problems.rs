@@ -1,10 +1,12 @@
 //! Which problems each operation can answer with, for the OpenAPI document.
 //!
-//! Most follow from the shape of an operation: what it takes, and whether it writes. The rest is a table.
-//! The tests check every problem that they receive against the document.
+//! Most follow from the shape of an operation: what it takes, and whether it writes. The handler lists the rest,
+//! in the extension `x-problems` of its `utoipa::path`. The tests check every problem that they receive against
+//! the document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use trueup_api::Code;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Type};
@@ -34,25 +36,8 @@ const WRITE: [Code; 5] = [
     Code::OutcomeUnknown,
 ];
 
-/// What only some operations may meet, by the start of their id.
-const SOME: [(&str, &[Code]); 16] = [
-    ("token_create", &[Code::NameTaken]),
-    ("token_revoke", &[Code::LastOwner]),
-    ("org_create", &[Code::NameTaken]),
-    ("template_publish", &[Code::NameTaken]),
-    ("finding_remove", &[Code::Unconfirmed]),
-    ("domain_", &[Code::VerificationWithdrawn, Code::InvalidManifest, Code::NameTaken]),
-    ("endpoint_", &[Code::InvalidManifest]),
-    ("service_put", &[Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable]),
-    ("service_", &[Code::InvalidManifest, Code::NameTaken]),
-    ("preview_request_create", &[Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable]),
-    ("secret_", &[Code::KeyUnavailable, Code::InvalidManifest]),
-    ("variable_", &[Code::InvalidManifest]),
-    ("project_", &[Code::InvalidManifest, Code::NameTaken]),
-    ("event_watch", &[Code::TooManyStreams]),
-    ("service_watch", &[Code::TooManyStreams]),
-    ("service_logs", &[Code::TooManyStreams]),
-];
+/// Where a handler lists what else it may meet. In the document the list becomes responses.
+const EXTENSION: &str = "x-problems";
 
 /// Adds the problem responses of every operation.
 pub(super) fn add(document: &mut OpenApi) {
@@ -65,7 +50,9 @@ pub(super) fn add(document: &mut OpenApi) {
             .map(|operation| (operation, true));
         for (operation, writes) in reads.chain(writes) {
             let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
-            for code in codes(operation, writes) {
+            let mut codes = by_shape(operation, writes);
+            codes.extend(take_own(operation));
+            for code in codes {
                 by_status.entry(code.status()).or_default().push(code);
             }
             for (status, codes) in by_status {
@@ -90,8 +77,8 @@ fn name(status: u16, codes: &[Code]) -> String {
     format!("Problem{status}{}", codes.concat())
 }
 
-fn codes(operation: &Operation, writes: bool) -> BTreeSet<Code> {
-    let id = operation.operation_id.as_deref().unwrap_or_default();
+/// The codes that follow from what an operation takes, and from whether it writes.
+fn by_shape(operation: &Operation, writes: bool) -> BTreeSet<Code> {
     let mut codes = BTreeSet::from(ALWAYS);
     if operation.request_body.is_some() {
         codes.extend(BODY);
@@ -99,13 +86,23 @@ fn codes(operation: &Operation, writes: bool) -> BTreeSet<Code> {
     if writes {
         codes.extend(WRITE);
     }
-    let named = SOME.iter().filter(|(start, _)| id.starts_with(start));
-    codes.extend(named.flat_map(|(_, codes)| codes.iter().copied()));
     let takes_query = operation.parameters.iter().flatten().any(|parameter| {
         matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
     });
     if takes_query {
         codes.insert(Code::InvalidManifest);
+    }
+    codes
+}
+
+/// The codes that the handler lists. An invalid list stays in the document, where the tests find it.
+fn take_own(operation: &mut Operation) -> Vec<Code> {
+    let listed = operation.extensions.as_ref().and_then(|extensions| extensions.get(EXTENSION));
+    let Some(codes) = listed.and_then(|codes| Vec::<Code>::deserialize(codes).ok()) else {
+        return Vec::new();
+    };
+    if let Some(extensions) = &mut operation.extensions {
+        extensions.remove(EXTENSION);
     }
     codes
 }

@@ -1,12 +1,9 @@
-//! Tokens, orgs and `whoami`; and raw calls of any path.
+//! Raw calls of any path.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use super::path::segment;
 use super::{Client, ClientError};
-use crate::org::{NewOrg, Org, OrgList, OrgRequest};
-use crate::token::{NewToken, Token, TokenList, TokenRequest, Whoami};
 
 /// A response of any status, as it was received.
 #[derive(Debug)]
@@ -22,68 +19,6 @@ pub struct RawAnswer {
 }
 
 impl Client {
-    /// The caller's token, role and permissions.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn whoami(&self) -> Result<Whoami, ClientError> {
-        self.get("/v1/whoami").await
-    }
-
-    /// The tokens of the org; for an operator who names no org, the operator tokens.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn token_list(&self) -> Result<TokenList, ClientError> {
-        self.get("/v1/tokens").await
-    }
-
-    /// Creates a token. Only this response ever contains its secret.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn token_create(&self, wanted: &TokenRequest) -> Result<NewToken, ClientError> {
-        let path = "/v1/tokens";
-        let response = self.send(self.request(Method::POST, path).json(wanted), path).await?;
-        self.body(response, path).await
-    }
-
-    /// Revokes a token by name or id.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn token_revoke(&self, name_or_id: &str) -> Result<Token, ClientError> {
-        let path = format!("/v1/tokens/{}", segment(name_or_id)?);
-        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
-        self.body(response, &path).await
-    }
-
-    /// Every org. For operators.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn org_list(&self) -> Result<OrgList, ClientError> {
-        self.get("/v1/orgs").await
-    }
-
-    /// One org, by name or id.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn org_get(&self, name_or_id: &str) -> Result<Org, ClientError> {
-        self.get(&format!("/v1/orgs/{}", segment(name_or_id)?)).await
-    }
-
-    /// Creates an org and the token of its first owner. For operators.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn org_create(&self, wanted: &OrgRequest) -> Result<NewOrg, ClientError> {
-        let path = "/v1/orgs";
-        let response = self.send(self.request(Method::POST, path).json(wanted), path).await?;
-        self.body(response, path).await
-    }
-
     /// Any call, with this client's token. A response with an error status is a result, too.
     ///
     /// # Errors

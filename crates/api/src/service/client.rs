@@ -1,16 +1,15 @@
-//! Services, their operations and their releases.
+//! Client methods of services and their operations.
 
 use reqwest::header::IF_MATCH;
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
 
-use super::path::{query, segment};
-use super::{Accepted, Client, ClientError, is_change};
-use crate::release::ReleaseList;
-use crate::service::{
+use super::{
     AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
     ServiceList, ServiceManifest,
 };
+use crate::client::{Client, ClientError, is_change, query, segment};
+use crate::project::project_path;
 
 /// Which services to list. Filters that are `None` do not apply.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +46,15 @@ pub struct Terms {
 impl Terms {
     /// No precondition and no idempotency key.
     pub const PLAIN: Self = Self { if_generation: None, key: None };
+}
+
+/// The result of a change of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The service as it is now.
+    pub service: Service,
+    /// Whether this request changed anything.
+    pub changed: bool,
 }
 
 impl Client {
@@ -268,23 +276,6 @@ impl Client {
         self.act(project, name_or_id, "force-delete", body, terms).await
     }
 
-    /// A page of a service's releases, newest first.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn release_list(
-        &self,
-        project: &str,
-        name_or_id: &str,
-        before: Option<i64>,
-        limit: Option<u32>,
-    ) -> Result<ReleaseList, ClientError> {
-        let path = format!("{}/releases", service_path(project, name_or_id)?);
-        let (before, limit) = (before.map(|n| n.to_string()), limit.map(|n| n.to_string()));
-        let parameters = [("before", before.as_deref()), ("limit", limit.as_deref())];
-        self.get(&query(&path, &parameters)).await
-    }
-
     async fn act<B: Serialize + Sync>(
         &self,
         project: &str,
@@ -317,8 +308,8 @@ impl Client {
     }
 }
 
-pub(super) fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
-    Ok(format!("/v1/projects/{}/services/{}", segment(project)?, segment(name_or_id)?))
+pub(crate) fn service_path(project: &str, name_or_id: &str) -> Result<String, ClientError> {
+    Ok(format!("{}/services/{}", project_path(project)?, segment(name_or_id)?))
 }
 
 #[cfg(test)]
