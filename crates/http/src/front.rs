@@ -4,11 +4,16 @@
 pub(crate) mod body;
 pub(crate) mod caller;
 pub(crate) mod concurrency;
+mod connection;
 pub(crate) mod cursor;
 pub(crate) mod deadline;
 pub(crate) mod extract;
+pub(crate) mod host;
+mod idle;
 pub(crate) mod problem;
+pub(crate) mod proxy;
 pub(crate) mod read_repair;
 pub(crate) mod serve;
+pub(crate) mod tls;
 pub(crate) mod token_in_url;
 pub(crate) mod trace;

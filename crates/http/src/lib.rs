@@ -34,7 +34,7 @@ mod write;
 
 use std::sync::Arc;
 
-use axum::Router;
+pub use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use prometheus_client::registry::Registry;
@@ -44,8 +44,11 @@ use trueup_rules::envelope::Encryptor;
 use trueup_store::{App, Signals};
 
 pub use describe::openapi::document;
+pub use front::host::{AllowedHosts, for_hosts};
+pub use front::proxy::TrustedProxies;
 pub use front::read_repair::ReadRepair;
-pub use front::serve::{Limits, serve};
+pub use front::serve::{Limits, Listener, serve};
+pub use front::tls::{Certificate, CertificateError};
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
 pub use stream::limit::Streams;
 

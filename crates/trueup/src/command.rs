@@ -2,6 +2,7 @@
 
 mod build_progress;
 mod completions;
+mod config;
 mod down;
 mod local;
 mod man;
@@ -37,6 +38,7 @@ enum Command {
     Up(up::Args),
     Down(down::Args),
     Local(local::Args),
+    Config(config::Args),
     #[command(flatten)]
     Client(trueup_cli::Command),
     Completions(completions::Args),
@@ -60,6 +62,7 @@ async fn run(command: Command, context: &Context) -> anyhow::Result<ExitCode> {
     let exit = match command {
         Command::Up(args) => Box::pin(up::run(args, context)).await?,
         Command::Down(args) => Box::pin(down::run(&args, context)).await?,
+        Command::Config(args) => config::run(&args, context)?,
         Command::Local(args) => Box::pin(local::run(&args, context)).await?,
         Command::Client(command) => Box::pin(trueup_cli::command::run(command, context)).await?,
         Command::Completions(args) => completions::run(&args, context)?,

@@ -1,6 +1,7 @@
 //! The `trueup` binary: parses the command line and runs the command.
 
 mod command;
+mod config;
 mod demo;
 mod install;
 mod logging;

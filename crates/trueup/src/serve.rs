@@ -3,19 +3,17 @@
 //! Postgres and the local Kubernetes are kept running while the API and the loops run, and are
 //! stopped after them.
 
+mod listen;
 mod logs;
 mod parts;
 mod recognise;
 mod seed;
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
@@ -23,19 +21,21 @@ use trueup_cluster::Switch;
 use trueup_cluster::kube::Kube;
 use trueup_control::dns::Dns;
 use trueup_control::{DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer};
-use trueup_http::{AppState, Limits, LiveLogs, ReadRepair, Streams};
+use trueup_http::{AppState, LiveLogs, ReadRepair, Streams};
+use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
-use trueup_local::{Progress, kube};
 use trueup_model::Clock;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
+use crate::config::Config;
 use crate::demo;
 use crate::install::{Install, role_passwords};
 use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::failure::{Exit, Failure};
 use trueup_model::secret::SecretValue;
 
+use listen::Listeners;
 use recognise::{Unrecognised, recognise};
 
 /// The name of the database.
@@ -43,39 +43,13 @@ const DATABASE: &str = "trueup";
 /// How often the clock is synchronised with the database.
 const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Which cluster to work on.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ClusterChoice {
-    /// Use the cluster of this kubeconfig instead of a local one
-    #[arg(long = "cluster", value_name = "KUBECONFIG")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// The cluster was replaced: use the new one from now on and recreate everything there
-    #[arg(long = "replace-cluster")]
-    pub(crate) replaced: bool,
-}
-
 /// Options of the serving process.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// The port on 127.0.0.1.
-    pub(crate) port: u16,
-    /// Which cluster to work on.
-    pub(crate) cluster: ClusterChoice,
-    /// An external Postgres instead of the embedded one; replicas may share it.
-    pub(crate) database: Option<SecretValue>,
-    /// Whether to declare the demo data.
-    pub(crate) demo: bool,
-    /// Whether all pods of the local cluster are simulated, even if this machine could run them.
-    pub(crate) simulated: bool,
-    /// Name servers for domain verification; empty means the system's.
-    pub(crate) name_servers: Vec<SocketAddr>,
-}
-
-impl Options {
-    /// Whether the local cluster is expected to have a real node.
-    pub(crate) fn expects_real_node(&self) -> bool {
-        self.cluster.kubeconfig.is_none() && !self.simulated && kube::node::missing().is_none()
-    }
+    /// The configuration.
+    pub(crate) config: Config,
+    /// Whether another cluster replaces the recorded one.
+    pub(crate) replaced: bool,
 }
 
 /// Serves until `stop`; signals through `ready` when the API accepts requests.
@@ -86,22 +60,18 @@ pub(crate) async fn run(
     ready: oneshot::Sender<ClientFile>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    // The port first: it is the most likely to be unavailable.
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("port {} is taken; choose another with --port, or stop what uses it", options.port)
-    })?;
-    let postgres = match options.database {
+    // The addresses first: they are the most likely to be unavailable.
+    let listeners = Listeners::bind(&options.config).await?;
+    let postgres = match options.config.database {
         Some(_) => None,
         None => Some(parts::start_postgres(install, progress).await?),
     };
     let system = System::build(install, postgres.as_ref(), options).await?;
-    refuse_wrong_cluster(&system, &options.cluster).await?;
-    let url = format!("http://{}", listener.local_addr()?);
+    refuse_wrong_cluster(&system, options).await?;
 
     let stop_parts = CancellationToken::new();
     let front = async {
-        let served = Box::pin(system.serve(listener, url, options, ready, stop.clone())).await;
+        let served = Box::pin(system.serve(listeners, options, ready, stop.clone())).await;
         stop_parts.cancel();
         served
     };
@@ -122,10 +92,10 @@ pub(crate) async fn run(
 }
 
 /// Fails early if the given cluster is the wrong one; an unreachable cluster is checked later.
-async fn refuse_wrong_cluster(system: &System, cluster: &ClusterChoice) -> anyhow::Result<()> {
-    let given = cluster.kubeconfig.as_deref().map(Kube::from_kubeconfig);
+async fn refuse_wrong_cluster(system: &System, options: &Options) -> anyhow::Result<()> {
+    let given = options.config.kubeconfig.as_deref().map(Kube::from_kubeconfig);
     let Some(Ok(kube)) = given else { return Ok(()) };
-    match recognise(system, &kube, cluster.replaced).await {
+    match recognise(system, &kube, options.replaced).await {
         Err(Unrecognised::WrongCluster(failure)) => Err(failure.into()),
         Err(Unrecognised::Unavailable(_)) | Ok(()) => Ok(()),
     }
@@ -174,7 +144,7 @@ impl System {
         options: &Options,
     ) -> anyhow::Result<Self> {
         let master_key = install.master_key()?;
-        let urls = match (&options.database, postgres) {
+        let urls = match (&options.config.database, postgres) {
             (Some(given), _) => prepare_external(install, given, &master_key).await?,
             (None, postgres) => {
                 let admin_url = postgres.context("no database")?.admin_url();
@@ -203,8 +173,7 @@ impl System {
     /// Runs the API and the loops until `stop`.
     async fn serve(
         &self,
-        listener: TcpListener,
-        url: String,
+        listeners: Listeners,
         options: &Options,
         ready: oneshot::Sender<ClientFile>,
         stop: CancellationToken,
@@ -223,7 +192,8 @@ impl System {
             logs: self.logs(),
         };
         let router = trueup_http::router(state);
-        let server = trueup_http::serve(listener, router, Limits::default(), stop.clone());
+        let url = listeners.local_url()?;
+        let server = listeners.serve(router, &options.config, self.clock(), stop.clone());
         let announce = async {
             let announced = self.announce(url, options, ready).await;
             if announced.is_err() {
@@ -279,12 +249,12 @@ impl System {
         ready: oneshot::Sender<ClientFile>,
     ) -> anyhow::Result<()> {
         let token = SecretValue::from(self.seeded.owner_token.clone());
-        let project = options.demo.then(|| demo::PROJECT.to_owned());
-        let client =
-            ClientFile { url, token, project, kubeconfig: options.cluster.kubeconfig.clone() };
-        if options.demo {
+        let config = &options.config;
+        let project = config.demo.then(|| demo::PROJECT.to_owned());
+        let client = ClientFile { url, token, project, kubeconfig: config.kubeconfig.clone() };
+        if config.demo {
             let client = Client::new(&client.url, client.token.reveal())?;
-            demo::declare(&client, options.expects_real_node()).await?;
+            demo::declare(&client, config.expects_real_node()).await?;
         }
         // The receiver is only gone if the process is shutting down.
         let _dropped = ready.send(client);
@@ -292,7 +262,7 @@ impl System {
     }
 
     fn domain_verifier(&self, options: &Options, metrics: Metrics) -> DomainVerifier {
-        let names = match options.name_servers.as_slice() {
+        let names = match options.config.name_servers.as_slice() {
             [] => Dns::system(),
             servers => Dns::servers(servers),
         };

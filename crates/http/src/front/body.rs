@@ -75,23 +75,26 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     }
 }
 
-/// Parses the body once more with `3.0` read as `3`: to JSON Schema both are integers, to serde only one is.
+/// Parses the body once more with `3.0` read as `3`: to JSON Schema both are integers, to serde only one
+/// is. `None` if there is no such number, because then the error has another cause.
 fn with_whole_numbers<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
-    fn normalise(value: &mut Value) {
+    /// Whether anything was changed.
+    fn normalise(value: &mut Value) -> bool {
         match value {
             Value::Number(number) => {
-                if let Some(whole) = number.as_f64().filter(|_| number.is_f64()).and_then(whole) {
+                let whole = number.as_f64().filter(|_| number.is_f64()).and_then(whole);
+                whole.is_some_and(|whole| {
                     *number = whole.into();
-                }
+                    true
+                })
             }
-            Value::Array(items) => items.iter_mut().for_each(normalise),
-            Value::Object(fields) => fields.values_mut().for_each(normalise),
-            Value::Null | Value::Bool(_) | Value::String(_) => {}
+            Value::Array(items) => items.iter_mut().fold(false, |any, it| normalise(it) | any),
+            Value::Object(fields) => fields.values_mut().fold(false, |any, it| normalise(it) | any),
+            Value::Null | Value::Bool(_) | Value::String(_) => false,
         }
     }
     let mut value: Value = serde_json::from_slice(text).ok()?;
-    normalise(&mut value);
-    serde_json::from_value(value).ok()
+    normalise(&mut value).then(|| serde_json::from_value(value).ok()).flatten()
 }
 
 /// A float that is a whole number, within what a float represents exactly.

@@ -1,23 +1,24 @@
 //! Authentication: one bearer token, looked up in the database on each request.
 
 use std::fmt;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use trueup_api::Code;
 use trueup_model::OrgId;
+use trueup_model::name::MAX_LEN;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_rules::access;
-use trueup_store::Error;
 use trueup_store::door::RequestContext;
 
 use crate::AppState;
 use crate::front::problem::{Answer, Failure};
 use crate::front::{concurrency, trace};
 
-/// The header that names the org of an operator's request.
+/// The header that names the org of a request; required from operators, whose tokens have none.
 const ORG: &str = "trueup-org";
 
 /// An authenticated caller and the org the request is about.
@@ -25,6 +26,8 @@ const ORG: &str = "trueup-org";
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) org: OrgId,
+    /// When the token was looked up, by the monotonic clock.
+    pub(crate) authenticated_at: Duration,
     token: String,
 }
 
@@ -60,12 +63,6 @@ impl Caller {
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
-
-    /// Whether the token is still valid; checked repeatedly while a stream is open.
-    pub(crate) async fn is_still_valid(&self, state: &AppState) -> Result<bool, Error> {
-        let principal = state.app.authenticate(&self.token, state.clock.now()).await?;
-        Ok(principal.as_ref() == Some(&self.principal))
-    }
 }
 
 impl FromRequestParts<AppState> for Caller {
@@ -91,13 +88,14 @@ impl FromRequestParts<AppState> for Scope {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let token = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
         let lookup = concurrency::admit_lookup(parts, &token).await?;
+        let authenticated_at = state.clock.monotonic();
         let principal = authenticate(parts, state, &token).await?;
         let org = match principal.org {
-            Some(org) => org,
+            Some(own) => own_org(&parts.headers, own, state).await?,
             None => named_org(&parts.headers, state).await?.unwrap_or(PLATFORM),
         };
         concurrency::enter(parts, org, lookup).await?;
-        Ok(Self(Caller { principal, org, token }))
+        Ok(Self(Caller { principal, org, authenticated_at, token }))
     }
 }
 
@@ -141,15 +139,38 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
+/// The org of a token that belongs to one. The request may name it; naming another is an error.
+///
+/// Ignoring the name would act in an org that the caller did not mean. The response does not say
+/// whether the other org exists.
+async fn own_org(headers: &HeaderMap, own: OrgId, state: &AppState) -> Answer<OrgId> {
+    let Some(wanted) = org_header(headers)? else { return Ok(own) };
+    if state.app.find_org(wanted).await? == Some(own) {
+        return Ok(own);
+    }
+    let name = state.app.get_org(own).await?.map_or_else(|| own.to_string(), |org| org.name);
+    let wanted: String = wanted.chars().take(MAX_LEN).collect();
+    let detail = format!(
+        "this token belongs to org `{name}` and cannot act in org `{wanted}`; remove `--org` (the \
+         header `Trueup-Org`), or use a token of that org"
+    );
+    Err(Failure::new(Code::Forbidden, detail))
+}
+
 /// The org that an operator names, if any; an unknown org is an error.
 async fn named_org(headers: &HeaderMap, state: &AppState) -> Answer<Option<OrgId>> {
+    let Some(wanted) = org_header(headers)? else { return Ok(None) };
+    let found = state.app.find_org(wanted).await?;
+    found.map(Some).ok_or_else(|| Failure::not_found("org"))
+}
+
+/// The text of the header that names an org, if there is one.
+fn org_header(headers: &HeaderMap) -> Answer<Option<&str>> {
     let mut named = headers.get_all(ORG).iter();
     let Some(wanted) = named.next() else { return Ok(None) };
     if named.next().is_some() {
         let detail = "the header `Trueup-Org` is repeated; send it once";
         return Err(Failure::new(Code::BadRequest, detail));
     }
-    let wanted = wanted.to_str().map_err(|_| Failure::not_found("org"))?;
-    let found = state.app.find_org(wanted).await?;
-    found.map(Some).ok_or_else(|| Failure::not_found("org"))
+    wanted.to_str().map(Some).map_err(|_| Failure::not_found("org"))
 }

@@ -6,6 +6,8 @@ use trueup_api::Code;
 use trueup_api::schema::MAX_PAGE;
 use trueup_model::OrgId;
 use trueup_model::id::ServiceId;
+use trueup_model::order::Unit;
+use trueup_model::subject::Subject;
 use trueup_store::ServicePosition;
 
 use crate::front::problem::{Answer, Failure};
@@ -19,6 +21,13 @@ struct Cursor {
     org: OrgId,
     name: String,
     id: ServiceId,
+}
+
+/// The unit that a page ended with.
+pub(crate) fn unit(text: &str) -> Answer<Unit> {
+    text.parse().ok().and_then(Subject::unit).ok_or_else(|| {
+        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
+    })
 }
 
 /// The cursor for the position after a service.

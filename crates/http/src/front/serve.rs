@@ -1,25 +1,27 @@
-//! The HTTP server: limits on connections, headers and time, and graceful shutdown.
+//! The HTTP server: accepts connections up to a limit, and shuts down gracefully.
 //!
-//! axum's own server has no timeout for headers, so a slow client could hold a connection forever.
 //! At shutdown this server drains: requests in flight are answered, new ones are not accepted.
 
 use std::io;
-use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::front::connection::{Peer, answer};
+use crate::front::proxy::TrustedProxies;
+use crate::front::tls::Certificate;
+
 /// Limits of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Timeout for the headers of a request, and for an idle connection.
+    /// Timeout for the TLS handshake and for the headers of a request.
     pub headers: Duration,
+    /// How long a connection may be idle between two requests. Longer than the connection pools of
+    /// common clients and proxies keep one, so that they do not reuse a closed connection.
+    pub idle: Duration,
     /// The most headers of a request.
     pub header_count: usize,
     /// The most bytes of headers.
@@ -34,6 +36,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             headers: Duration::from_secs(30),
+            idle: Duration::from_secs(120),
             header_count: 64,
             header_bytes: 32 * 1024,
             connections: 8192,
@@ -42,12 +45,50 @@ impl Default for Limits {
     }
 }
 
+/// A socket to accept connections on, and how to treat them.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    certificate: Option<Certificate>,
+    proxies: TrustedProxies,
+    only_proxies: bool,
+}
+
+impl Listener {
+    /// Plain HTTP from anyone who can connect: for loopback addresses.
+    #[must_use]
+    pub fn local(socket: TcpListener) -> Self {
+        Self { socket, certificate: None, proxies: TrustedProxies::default(), only_proxies: false }
+    }
+
+    /// HTTPS, with HTTP/2, from anyone who can connect.
+    #[must_use]
+    pub const fn tls(
+        socket: TcpListener,
+        certificate: Certificate,
+        proxies: TrustedProxies,
+    ) -> Self {
+        Self { socket, certificate: Some(certificate), proxies, only_proxies: false }
+    }
+
+    /// Plain HTTP from these proxies only; they terminate TLS. Other connections are closed.
+    #[must_use]
+    pub const fn behind(socket: TcpListener, proxies: TrustedProxies) -> Self {
+        Self { socket, certificate: None, proxies, only_proxies: true }
+    }
+
+    /// Whether to serve a connection from this address.
+    fn admits(&self, peer: std::net::IpAddr) -> bool {
+        !self.only_proxies || self.proxies.contain(peer)
+    }
+}
+
 /// Serves connections until `stop`, then drains them.
 ///
 /// # Errors
 /// When the listener fails permanently.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     router: Router,
     limits: Limits,
     stop: CancellationToken,
@@ -59,9 +100,14 @@ pub async fn serve(
             biased;
             () = stop.cancelled() => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => log_panic(ended),
-            accepted = listener.accept(), if has_room => match accepted {
-                Ok((stream, _)) => {
-                    connections.spawn(answer(stream, router.clone(), limits, stop.clone()));
+            accepted = listener.socket.accept(), if has_room => match accepted {
+                Ok((stream, peer)) if listener.admits(peer.ip()) => {
+                    let peer = Peer { address: peer.ip(), proxies: listener.proxies.clone() };
+                    let work = (router.clone(), limits, stop.clone());
+                    connections.spawn(greet(stream, peer, listener.certificate.clone(), work));
+                }
+                Ok((_, peer)) => {
+                    tracing::debug!(%peer, "closed a connection: it is not from a trusted proxy");
                 }
                 Err(error) if is_transient(&error) => {
                     tracing::debug!(%error, "cannot accept a connection; retrying");
@@ -76,6 +122,29 @@ pub async fn serve(
     drop(listener);
     drain(connections, limits.drain).await;
     Ok(())
+}
+
+/// Performs the TLS handshake, if there is one, and serves the connection.
+async fn greet(
+    stream: TcpStream,
+    peer: Peer,
+    certificate: Option<Certificate>,
+    (router, limits, stop): (Router, Limits, CancellationToken),
+) {
+    // Sends small responses at once. If it cannot be set they are only sent later.
+    let _ignored = stream.set_nodelay(true);
+    let Some(certificate) = certificate else {
+        return answer(stream, false, peer, router, limits, stop).await;
+    };
+    let handshake = tokio::time::timeout(limits.headers, certificate.handshake(stream));
+    match handshake.await {
+        Ok(Ok(stream)) => {
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            answer(stream, is_http2, peer, router, limits, stop).await;
+        }
+        Ok(Err(error)) => tracing::trace!(%error, "TLS handshake failed"),
+        Err(_) => tracing::trace!("TLS handshake timed out"),
+    }
 }
 
 /// Waits until the requests in flight are answered, up to a limit.
@@ -93,29 +162,6 @@ async fn drain(mut connections: JoinSet<()>, within: Duration) {
 fn log_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "connection task panicked");
-    }
-}
-
-async fn answer(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
-    // Sends small responses at once. If it cannot be set they are only sent later.
-    let _ignored = stream.set_nodelay(true);
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.headers)
-        .max_headers(limits.header_count)
-        .max_buf_size(limits.header_bytes);
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        tracing::trace!(%error, "connection failed");
     }
 }
 

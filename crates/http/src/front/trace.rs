@@ -6,6 +6,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument;
 
+use crate::front::proxy::ClientAddress;
 use crate::front::token_in_url;
 
 tokio::task_local! {
@@ -21,8 +22,9 @@ pub(crate) fn current() -> Option<String> {
 pub(crate) async fn traced(request: Request, next: Next) -> Response {
     let given = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     let trace = given.and_then(trace_id).unwrap_or_else(new_trace);
+    let client = request.extensions().get::<ClientAddress>().map(|client| client.0.to_string());
     let span = tracing::info_span!(
-        "request", trace = %trace, method = %request.method(), path = %token_in_url::shown(request.uri()));
+        "request", trace = %trace, client, method = %request.method(), path = %token_in_url::shown(request.uri()));
     let work = async {
         let response = next.run(request).await;
         tracing::debug!(status = response.status().as_u16(), "answered");

@@ -1,7 +1,7 @@
 //! `trueup up`: starts everything on this machine and stops it on Ctrl-C.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -12,6 +12,7 @@ use trueup_local::{Progress, layout, supervise};
 use trueup_model::crash;
 
 use super::build_progress;
+use crate::config::{self, Config, Flags};
 use crate::install::Install;
 use crate::{logging, serve};
 use trueup_cli::connect::connection::ClientFile;
@@ -19,63 +20,25 @@ use trueup_cli::connect::context::Context;
 use trueup_cli::failure::{Exit, Failure};
 use trueup_cli::output::progress::Progress as Waiting;
 use trueup_cli::output::terminal::Terminal;
-use trueup_model::secret::SecretValue;
 
 /// Start Trueup on this machine: Postgres, Kubernetes, the API and the loops
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The port on 127.0.0.1
-    #[arg(long, env = "TRUEUP_PORT", default_value_t = 7410)]
-    port: u16,
     /// Run in the background once ready
     #[arg(long)]
     detach: bool,
-    #[command(flatten)]
-    cluster: serve::ClusterChoice,
-    /// Use this Postgres instead of the embedded one; replicas share it
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    database_url: Option<SecretValue>,
-    /// Nodes of the local cluster: also a real one if this machine supports it, or only simulated
-    #[arg(long, value_enum, default_value_t = Nodes::Real)]
-    nodes: Nodes,
-    /// Name server for domain verification instead of the system's: ADDRESS or ADDRESS:PORT (may be
-    /// given more than once)
-    #[arg(long, env = "TRUEUP_DNS_SERVER", value_name = "ADDRESS", value_delimiter = ',', value_parser = name_server)]
-    dns_server: Vec<SocketAddr>,
-    /// Start without the demo projects and services
+    /// The cluster was replaced: use the new one from now on and recreate everything there
     #[arg(long)]
-    no_demo: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Nodes {
-    Real,
-    Simulated,
+    replace_cluster: bool,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 /// Startup takes seconds; the build of Kubernetes continues afterwards.
 const START_LIMIT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The default port of a name server.
-const DNS_PORT: u16 = 53;
-
-/// Parses the address of a name server.
-fn name_server(text: &str) -> Result<SocketAddr, String> {
-    let bare = || text.parse::<IpAddr>().map(|address| SocketAddr::from((address, DNS_PORT)));
-    text.parse().or_else(|_| bare()).map_err(|_| {
-        format!(
-            "`{text}` is not an address; write it like 192.0.2.53, 127.0.0.1:5353 or [2001:db8::53]:53"
-        )
-    })
-}
-
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    if let Some(cluster) = args.cluster.kubeconfig.as_ref().filter(|cluster| !cluster.is_file()) {
-        let missing = format!("there is no kubeconfig at {}", cluster.display());
-        return Err(Failure::new(Exit::Failed, missing)
-            .hint("check the path, or leave --cluster out to use a local cluster")
-            .into());
-    }
+    let config = config::load(&args.flags, &context.data_dir).valid()?;
     let install = Install::open(&context.data_dir)?;
     let Some(lock) = install.lock()? else {
         let client = wait_for_other(context, &install).await?;
@@ -85,7 +48,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     if args.detach {
         drop(lock);
-        return detach(&args, context, &install).await;
+        return detach(&config, context, &install).await;
     }
     // A file left by a killed run must not be mistaken for this run's.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
@@ -93,14 +56,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
     supervise::record(&own.context("this process cannot be found in /proc")?, &install.pid_file())?;
-    let options = serve::Options {
-        port: args.port,
-        cluster: args.cluster,
-        database: args.database_url,
-        demo: !args.no_demo,
-        simulated: args.nodes == Nodes::Simulated,
-        name_servers: args.dns_server,
-    };
     let progress = Progress::new();
     let stop = CancellationToken::new();
     let (ready_in, ready) = oneshot::channel::<ClientFile>();
@@ -111,6 +66,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         anyhow::Ok(())
     };
+    let options = serve::Options { config, replaced: args.replace_cluster };
     let serving = serve::run(&install, &options, &progress, ready_in, stop.clone());
     let (served, announced) = tokio::select! {
         ended = async { tokio::join!(Box::pin(serving), announce) } => ended,
@@ -143,33 +99,17 @@ async fn wait_for_other(context: &Context, install: &Install) -> anyhow::Result<
 }
 
 /// Starts the same command in the background and waits until it is ready.
-async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Result<Exit> {
+async fn detach(config: &Config, context: &Context, install: &Install) -> anyhow::Result<Exit> {
     // A file left by an earlier run must not be mistaken for the new run's.
     std::fs::remove_file(ClientFile::path(install.dir())).ok();
     let out = install.dir().join("log").join("up.log");
     let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
     let mut command = std::process::Command::new(std::env::current_exe()?);
-    command.arg("--data-dir").arg(install.dir()).arg("up").arg("--port").arg(args.port.to_string());
-    if let Some(cluster) = &args.cluster.kubeconfig {
-        command.arg("--cluster").arg(cluster.canonicalize().context("cannot find the kubeconfig")?);
-    }
-    for (given, flag) in [(args.no_demo, "--no-demo"), (args.cluster.replaced, "--replace-cluster")]
-    {
-        if given {
-            command.arg(flag);
-        }
-    }
-    if args.nodes == Nodes::Simulated {
-        command.args(["--nodes", "simulated"]);
-    }
-    for server in &args.dns_server {
-        command.arg("--dns-server").arg(server.to_string());
-    }
-    match &args.database_url {
+    command.args(foreground(std::env::args_os().skip(1)));
+    if let Some(url) = &config.database {
         // Not as an argument: every user of the machine could read it.
-        Some(url) => command.env("DATABASE_URL", url.reveal()),
-        None => command.env_remove("DATABASE_URL"),
-    };
+        command.env("DATABASE_URL", url.reveal());
+    }
     command.stdout(log.try_clone()?).stderr(log);
     // A file of its own: the new process writes the install's pid file itself.
     let process = supervise::spawn(command, &out.with_extension("pid.json"))?;
@@ -197,6 +137,22 @@ async fn detach(args: &Args, context: &Context, install: &Install) -> anyhow::Re
         })??;
     print_summary(context.terminal, install, &client)?;
     Ok(Exit::Ok)
+}
+
+/// The same arguments, to run in the foreground and without the database URL.
+fn foreground(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy();
+        if text == "--database-url" {
+            // Its value is the next argument.
+            drop(args.next());
+        } else if text != "--detach" && !text.starts_with("--database-url=") {
+            kept.push(arg);
+        }
+    }
+    kept
 }
 
 /// Prints addresses, files and next commands.
@@ -274,17 +230,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_server_port_defaults_to_53() {
-        for (text, server) in [
-            ("192.0.2.53", "192.0.2.53:53"),
-            ("127.0.0.1:5353", "127.0.0.1:5353"),
-            ("2001:db8::53", "[2001:db8::53]:53"),
-            ("[::1]:5353", "[::1]:5353"),
-        ] {
-            assert_eq!(name_server(text), Ok(server.parse().unwrap()));
-        }
-        for text in ["", "dns.example.org", "192.0.2.53:", "192.0.2.53:99999", "1.2.3"] {
-            assert!(name_server(text).unwrap_err().contains("192.0.2.53"), "{text}");
-        }
+    fn background_process_gets_the_same_arguments_without_the_password() {
+        let given =
+            ["up", "--detach", "--port", "1", "--database-url", "x", "--database-url=y", "-v"];
+        let kept = foreground(given.iter().map(OsString::from));
+        assert_eq!(kept, ["up", "--port", "1", "-v"]);
     }
 }

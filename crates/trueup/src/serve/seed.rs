@@ -57,7 +57,7 @@ pub(super) async fn seed(
     for text in TEMPLATES {
         ship(&setup, &template(text)?).await?;
     }
-    let real_node = options.expects_real_node();
+    let real_node = options.config.expects_real_node();
     for plan in plans(if real_node { &[PLANS, REAL_PLANS] } else { &[PLANS] })? {
         setup.ensure_plan(&plan).await?;
     }
@@ -77,7 +77,7 @@ pub(super) async fn seed(
 /// A token replaces the one with the same name, so replicas on a shared database add their
 /// identity.
 fn token_names(install: &Install, options: &Options) -> anyhow::Result<(String, String)> {
-    let suffix = match options.database {
+    let suffix = match options.config.database {
         Some(_) => format!(" of {}", install.holder()?),
         None => String::new(),
     };

@@ -40,6 +40,11 @@ async fn operator_creates_org_and_owner_uses_a_context() {
     // Without the context, the install's own token is used.
     let who = install.trueup(&["whoami", "-o", "json"]).await.succeeded().json();
     assert_eq!(who[0]["org"]["name"], "demo");
+    // Another org is an error, not ignored: the command would act in the token's own org.
+    let elsewhere = ["--org", "guild", "delete", "project", "shop", "--dry-run"];
+    let words = ["TU1002", "belongs to org `demo`", "cannot act in org `guild`", "--org"];
+    install.trueup(&elsewhere).await.failed_with(1, &words);
+    install.trueup(&["--org", "demo", "whoami"]).await.succeeded();
     install
         .trueup(&["--context", "nowhere", "get"])
         .await

@@ -17,7 +17,7 @@ fn manifest(name: &str, image: &str, replicas: u32) -> String {
 
 /// The preview request in the output of `plan --exact -o json`.
 fn request_of(printed: &[Value]) -> &Value {
-    &printed[0][0]["plan"]
+    &printed[0]["documents"][0]["plan"]
 }
 
 #[tokio::test]

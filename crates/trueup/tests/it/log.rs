@@ -168,7 +168,7 @@ async fn tampering_with_the_log_is_found_and_located() {
 fn swap(one: i64, other: i64) -> String {
     format!(
         "alter table event_seals drop constraint if exists event_seals_event_key;
-         update event_seals s set event_id = t.event_id, unit_id = t.unit_id, type = t.type,
+         update event_seals s set event_id = t.event_id, subject_id = t.subject_id, type = t.type,
                 generation = t.generation
          from event_seals t
          where s.position in ({one}, {other}) and t.position = {one} + {other} - s.position"

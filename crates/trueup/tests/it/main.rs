@@ -9,6 +9,8 @@ mod access;
 #[cfg(test)]
 mod acknowledged;
 #[cfg(test)]
+mod configuration;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod docs;
@@ -52,5 +54,7 @@ mod soak;
 mod tally;
 #[cfg(test)]
 mod test_server;
+#[cfg(test)]
+mod variables;
 #[cfg(test)]
 mod wait;

@@ -2,7 +2,10 @@
 
 use std::net::TcpListener;
 
+use trueup_model::service::DesiredState;
+
 use crate::install::{Install, shared};
+use crate::test_server::TestServer;
 
 const GOOD: &str = "kind: Service\nname: mistaken\nproject: shop\ntemplate: web@1\n";
 
@@ -54,6 +57,32 @@ async fn missing_objects_and_timeouts_have_exit_codes() {
     install.trueup(&["watch", "storefront", "--until", "green"]).await.failed_with(2, &["healthy"]);
     let args = ["--token", "tu_wrong", "get"];
     install.trueup(&args).await.failed_with(1, &["token"]);
+}
+
+/// Nobody can be asked without a terminal, and silence is not consent.
+#[tokio::test]
+async fn deletion_without_a_terminal_requires_yes() {
+    let server = TestServer::new().await;
+    server.declare("web", "nginx:1").await;
+    for (args, deed) in [
+        (&["delete", "shop/web"][..], "delete service shop/web"),
+        (&["delete", "project", "shop"], "delete project shop"),
+    ] {
+        let refusal = format!("refusing to {deed} without confirmation: pass --yes");
+        server.trueup(args).await.failed_with(2, &[&refusal]);
+        let dry = [args, &["--dry-run"]].concat();
+        server.trueup(&dry).await.succeeded();
+    }
+    let client = server.client();
+    let service = client.service_get("shop", "web").await.unwrap();
+    assert_eq!((service.desired, service.generation), (DesiredState::Active, 1));
+    assert_eq!(client.project_get("shop").await.unwrap().desired, DesiredState::Active);
+
+    server.trueup(&["delete", "shop/web", "--yes"]).await.succeeded();
+    // A repetition deletes nothing more; forcing it does something else.
+    server.trueup(&["delete", "shop/web"]).await.succeeded();
+    let force = ["delete", "shop/web", "--force", "--reason", "the node was destroyed"];
+    server.trueup(&force).await.failed_with(2, &["refusing to force-complete", "pass --yes"]);
 }
 
 #[tokio::test]

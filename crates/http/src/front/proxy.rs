@@ -1,0 +1,87 @@
+//! Proxies in front of Trueup: which addresses are trusted, and the client behind them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+/// The header in which proxies list the addresses that a request came through.
+const FORWARDED: &str = "x-forwarded-for";
+
+/// The address of the client of a request, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
+
+/// The networks of trusted proxies.
+#[derive(Debug, Clone, Default)]
+pub struct TrustedProxies(Arc<[IpNet]>);
+
+impl TrustedProxies {
+    /// Trusts these networks.
+    #[must_use]
+    pub fn new(networks: &[IpNet]) -> Self {
+        Self(networks.into())
+    }
+
+    pub(super) fn contain(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. Anyone
+    /// can send that header, so it only counts if a trusted proxy sent it.
+    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let peer = peer.to_canonical();
+        if !self.contain(peer) {
+            return peer;
+        }
+        let listed: Vec<&str> = headers
+            .get_all(FORWARDED)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .collect();
+        let mut client = peer;
+        for text in listed.iter().rev() {
+            // What stands before an address that cannot be parsed was not written by our proxies.
+            let Ok(address) = text.trim().parse::<IpAddr>() else { break };
+            client = address.to_canonical();
+            if !self.contain(client) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, forwarded: &[&str]) -> String {
+        let trusted = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().unwrap());
+        let mut headers = HeaderMap::new();
+        for value in forwarded {
+            headers.append(FORWARDED, value.parse().unwrap());
+        }
+        TrustedProxies::new(&trusted).client(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_may_name_the_client() {
+        for (peer, forwarded, wanted) in [
+            ("192.0.2.1", &[][..], "192.0.2.1"),
+            ("192.0.2.1", &["198.51.100.7"], "192.0.2.1"),
+            ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("::ffff:10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.5, 198.51.100.7, 10.0.0.2"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.5", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            ("2001:db8::1", &["198.51.100.7"], "198.51.100.7"),
+        ] {
+            assert_eq!(client(peer, forwarded), wanted, "{peer} {forwarded:?}");
+        }
+    }
+}
