@@ -10,6 +10,8 @@ pub mod delete;
 pub mod describe;
 pub mod domain;
 pub mod endpoint;
+pub mod entry;
+pub mod entry_preview;
 pub mod env;
 pub mod events;
 pub mod exact;

@@ -17,7 +17,7 @@ use crate::output::spelling::nearest;
 const KINDS: [&str; 3] = ["Plan", "Project", "Service"];
 const PROJECT_FIELDS: [&str; 2] = ["kind", "name"];
 const SERVICE_FIELDS: [&str; 6] = ["kind", "name", "project", "template", "plan", "parameters"];
-const PLAN_FIELDS: [&str; 10] = [
+const PLAN_FIELDS: [&str; 11] = [
     "kind",
     "name",
     "summary",
@@ -27,6 +27,7 @@ const PLAN_FIELDS: [&str; 10] = [
     "hourly_micros",
     "disk_gib_hourly_micros",
     "currency",
+    "nodes",
     "retired",
 ];
 
@@ -236,6 +237,10 @@ fn typed<T: serde::de::DeserializeOwned>(fields: Map<String, Value>) -> Result<T
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
     use super::*;
 
     const GOOD: &str = "\
@@ -274,6 +279,39 @@ name: shop
         assert_eq!(body.parameters["ratio"], 1.5);
         assert_eq!(body.parameters["image"], "nginx:1");
         assert!(matches!(&found[1].1, Ok(Manifest::Project { name, .. }) if name == "shop"));
+    }
+
+    /// A field that is missing in the list of known ones would be refused although the API takes it.
+    #[test]
+    fn every_field_of_the_api_is_known() {
+        let plan = json!({
+            "kind": "Plan", "name": "fast", "summary": "Fast.", "cpu_millis": 250,
+            "memory_mib": 256, "gpus": 0, "hourly_micros": 1, "disk_gib_hourly_micros": 1,
+            "currency": "EUR", "nodes": "fast", "retired": false,
+        });
+        let service = json!({
+            "kind": "Service", "name": "web", "project": "shop", "template": "web@1",
+            "plan": "small", "parameters": {},
+        });
+        let project = json!({"kind": "Project", "name": "shop"});
+        for (document, known) in [
+            (plan, &PLAN_FIELDS[..]),
+            (service, &SERVICE_FIELDS[..]),
+            (project, &PROJECT_FIELDS[..]),
+        ] {
+            // The types refuse unknown fields, and their texts list the ones they know.
+            let mut wrong = document.as_object().unwrap().clone();
+            wrong.insert("unknown".to_owned(), json!(1));
+            let said = match document["kind"].as_str().unwrap() {
+                "Plan" => typed::<PlanManifest>(wrong).unwrap_err(),
+                "Service" => typed::<ServiceManifest>(wrong).unwrap_err(),
+                _ => typed::<ProjectManifest>(wrong).unwrap_err(),
+            };
+            let listed: BTreeSet<&str> = said.message.split('`').skip(1).step_by(2).collect();
+            let expected = known.iter().copied().chain(["unknown"]).collect::<BTreeSet<_>>();
+            assert_eq!(listed, expected, "{}", said.message);
+            assert!(validate(document.clone()).is_ok(), "{document}");
+        }
     }
 
     #[test]

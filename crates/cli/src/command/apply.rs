@@ -1,6 +1,7 @@
 //! `trueup apply`: declares the plans, projects and services of manifest files.
 //!
-//! Each document is accepted or refused on its own. The exit code is 1 if any was refused.
+//! Each document is accepted or refused on its own, except that nothing is sent if the services
+//! together exceed the quota. The exit code is 1 if any was refused.
 
 use std::time::Duration;
 
@@ -66,6 +67,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Err(Failure::new(Exit::Usage, message).hint(hint).into());
     }
     let connection = context.connect()?;
+    plan::check_quota(&documents, context, &connection).await?;
     let mut outcomes = Vec::new();
     for (location, document) in documents {
         let result = match document {

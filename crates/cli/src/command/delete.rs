@@ -8,6 +8,7 @@ use trueup_api::client::Terms;
 use trueup_api::service::{ForceDeleteBody, Service};
 use trueup_model::service::DesiredState;
 
+use crate::confirm::Confirmation;
 use crate::connect::context::{Connection, Context};
 use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
@@ -18,7 +19,6 @@ use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
 /// Delete a service with its objects and data, or a project with all of its services
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project
@@ -38,9 +38,8 @@ pub struct Args {
     /// Why the deletion is forced; stored in the receipt and the event log
     #[arg(long, value_name = "TEXT", requires = "force")]
     reason: Option<String>,
-    /// Do not ask for confirmation
-    #[arg(short, long)]
-    yes: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -65,16 +64,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let (true, Some(reason)) = (args.force, &args.reason) {
         return force(service, reason, &args, context, &connection).await;
     }
-    if !args.yes && !args.dry.is_dry() && service.desired != DesiredState::Deleted {
+    if !args.dry.is_dry() && service.desired != DesiredState::Deleted {
         let question = format!(
             "Delete {name} with all of its objects and data in cluster {}?",
             service.cluster
         );
-        if context.terminal.confirm(&question)? == Some(false) {
-            return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
-                .hint("answer y, or pass --yes")
-                .into());
-        }
+        let deed = format!("delete service {name}");
+        args.confirmation.require(&deed, &question, context.terminal)?;
     }
     // By id: the name may belong to another service by now.
     let writing = args.dry.begin(&connection.client);
@@ -115,19 +111,13 @@ async fn force(
             .hint("delete it first; force only a deletion that is stuck")
             .into());
     }
-    if !args.yes && !args.dry.is_dry() {
+    if !args.dry.is_dry() {
         let question = format!(
             "Force-complete the deletion of {name}? What is left in cluster {} stays there.",
             service.cluster
         );
-        if context.terminal.confirm(&question)? == Some(false) {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("the deletion of {name} was not forced and continues"),
-            )
-            .hint("answer y, or pass --yes")
-            .into());
-        }
+        let deed = format!("force-complete the deletion of service {name}");
+        args.confirmation.require(&deed, &question, context.terminal)?;
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
     let (project, id) = (&service.project, &service.id);

@@ -1,17 +1,18 @@
 //! `trueup plan`: previews what `apply` would do with manifest files.
-//!
-//! Dry runs store nothing, so a project from one document does not exist for the next. A service
-//! whose new project is in the same files is therefore previewed together with it.
 
-use std::collections::BTreeSet;
+mod planner;
+mod quota_check;
+mod total;
 
 use serde::Serialize;
-use trueup_api::client::Terms;
-use trueup_api::preview::{Preview, PreviewUnitKind};
+use trueup_api::preview::Preview;
 use trueup_api::preview_request::PreviewRequest;
 
+use self::planner::Planner;
+pub use self::quota_check::check_quota;
+use self::total::Total;
 use crate::command::exact;
-use crate::connect::context::{Connection, Context};
+use crate::connect::context::Context;
 use crate::failure::{Exit, Failure, explain};
 use crate::manifest::{Manifest, read_all};
 use crate::output::preview;
@@ -25,6 +26,15 @@ pub struct Args {
     /// Dry-run every write in the cluster; only for services
     #[arg(long)]
     pub exact: bool,
+}
+
+/// What is printed for programs.
+#[derive(Debug, Serialize)]
+struct PlanOutput {
+    documents: Vec<Planned>,
+    /// The total of all services; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<Total>,
 }
 
 /// The preview of one document.
@@ -51,103 +61,69 @@ impl Planned {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let mut planned = Vec::new();
-    let mut new_projects = BTreeSet::new();
+    let mut planner = Planner::new(context, &connection);
+    let mut documents = Vec::new();
     for (location, document) in read_all(&args.files) {
         let location = location.to_string();
         let result = match document {
-            Ok(manifest) => {
-                let exact = args.exact.then(|| manifest.clone());
-                match preview_document(manifest, &location, &mut new_projects, context, &connection)
-                    .await
-                {
-                    Ok(planned) => {
-                        with_exact(planned, exact, &new_projects, context, &connection).await
-                    }
-                    failed => failed,
-                }
-            }
+            Ok(manifest) => plan(manifest, &location, args.exact, &mut planner).await,
             Err(error) => Err(Failure::new(Exit::Failed, error.message).hint(error.fix).into()),
         };
-        match result {
-            Ok(one) => {
-                print(&one, &args.files, context)?;
-                planned.push(one);
+        let planned = match result {
+            Ok(planned) => {
+                print(&planned, &args.files, context)?;
+                if let Some(error) = &planned.error {
+                    context.terminal.error(&format!("{location}: {error}"), None)?;
+                }
+                planned
             }
             Err(error) => {
                 let (_, message, hint) = explain(&error);
                 context.terminal.error(&format!("{location}: {message}"), hint.as_deref())?;
-                let error = Some(message);
-                planned.push(Planned { document: location, error, ..Planned::default() });
+                Planned { document: location, error: Some(message), ..Planned::default() }
             }
+        };
+        documents.push(planned);
+    }
+    let output = PlanOutput { documents, total: planner.total() };
+    if !context.output.print(context.terminal, &output)? {
+        // The total of one service is its own preview.
+        let several = output.total.iter().filter(|total| total.services > 1);
+        for total in several {
+            context.terminal.line(&total.lines().join("\n"))?;
         }
     }
-    context.output.print(context.terminal, &planned)?;
-    let refused = planned.iter().filter(|one| one.is_refused()).count();
+    let refused = output.documents.iter().filter(|planned| planned.is_refused()).count();
     if refused > 0 {
-        let message = format!("{refused} of {} documents would be refused", planned.len());
+        let all = output.documents.len();
+        let message = format!("{refused} of {all} documents would be refused");
         return Err(Failure::new(Exit::Failed, message).hint("fix them and plan again").into());
     }
     Ok(Exit::Ok)
 }
 
-/// Dry-runs one document.
-async fn preview_document(
+/// Previews one document, exactly if requested.
+async fn plan(
     manifest: Manifest,
     location: &str,
-    new_projects: &mut BTreeSet<String>,
-    context: &Context,
-    connection: &Connection,
+    exact: bool,
+    planner: &mut Planner<'_>,
 ) -> anyhow::Result<Planned> {
-    let dry_run = connection.client.dry_run();
-    let client = dry_run.client();
-    let mut preview = None;
-    let subject = match manifest {
-        Manifest::Plan { name, body } => {
-            context.wait("planning", client.plan_put(&name, &body)).await?;
-            format!("plan/{name}")
-        }
-        Manifest::Project { name, body } => {
-            context.wait("planning", client.project_put(&name, &body)).await?;
-            preview = dry_run.seen();
-            if preview.as_ref().is_some_and(|preview| preview.changed) {
-                new_projects.insert(name.clone());
-            }
-            format!("project/{name}")
-        }
-        Manifest::Service { name, body } => {
-            let project = context.project_of(body.project.as_ref(), connection)?;
-            if new_projects.contains(&project) {
-                let declaring =
-                    client.service_put_with_project(&project, &name, &body, &Terms::PLAIN);
-                context.wait("planning", declaring).await?;
-                preview = dry_run.seen();
-                // The project is previewed by its own document.
-                let units = preview.iter_mut().map(|preview| &mut preview.units);
-                units.for_each(|units| units.retain(|unit| unit.kind != PreviewUnitKind::Project));
-            } else {
-                let declaring = client.service_put(&project, &name, &body, &Terms::PLAIN);
-                context.wait("planning", declaring).await?;
-            }
-            format!("service/{project}/{name}")
-        }
-    };
-    let document = location.to_owned();
-    let preview = preview.or_else(|| dry_run.seen());
-    Ok(Planned { document, subject: Some(subject), preview, ..Planned::default() })
+    let again = exact.then(|| manifest.clone());
+    let planned = planner.preview(manifest, location).await?;
+    with_exact(planned, again, planner).await
 }
 
 /// Adds the exact preview, if requested and the document is a service.
 async fn with_exact(
     planned: Planned,
     manifest: Option<Manifest>,
-    new_projects: &BTreeSet<String>,
-    context: &Context,
-    connection: &Connection,
+    planner: &Planner<'_>,
 ) -> anyhow::Result<Planned> {
     let Some(Manifest::Service { name, body }) = manifest else { return Ok(planned) };
+    let (context, connection) = planner.connection();
     let project = context.project_of(body.project.as_ref(), connection)?;
-    if new_projects.contains(&project) {
+    if planner.creates(&project) {
         let message = format!(
             "project {project} does not exist yet, so the cluster cannot dry-run the service"
         );

@@ -6,14 +6,16 @@ use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use trueup_api::secret::SecretBody;
+use trueup_api::Client;
+use trueup_api::secret::{Secret, SecretBody};
 use trueup_model::secret::SecretValue;
 
 use crate::clock;
+use crate::command::entry::{self, DeleteArgs};
+use crate::command::entry_preview::{AffectedServices, WriteArgs};
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
-use crate::connect::scope::{ServiceArg, resolve_scope};
-use crate::dry_run::DryRun;
+use crate::connect::scope::{Scope, ServiceArg, resolve_scope};
 use crate::failure::{Exit, Failure};
 use crate::output::human::age;
 use crate::output::table::{Cell, Table};
@@ -37,7 +39,7 @@ enum Command {
         #[command(flatten)]
         target: ServiceArg,
         #[command(flatten)]
-        dry: DryRun,
+        write: WriteArgs,
     },
     /// List secrets, without their values
     List {
@@ -45,29 +47,20 @@ enum Command {
         target: ServiceArg,
     },
     /// Delete a secret
-    Delete {
-        /// Secret name
-        name: String,
-        #[command(flatten)]
-        target: ServiceArg,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Delete(DeleteArgs),
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Set { name, from_file, target, dry } => {
+        Command::Set { name, from_file, target, write } => {
             let connection = context.connect()?;
             let body = SecretBody { value: value(from_file.as_deref())? };
-            set(&name, &body, &target, dry, context, &connection).await
+            set(&name, &body, &target, write, context, &connection).await
         }
         Command::List { target } => {
             list(target.service.as_deref(), context, &context.connect()?).await
         }
-        Command::Delete { name, target, dry } => {
-            delete(&name, &target, dry, context, &context.connect()?).await
-        }
+        Command::Delete(args) => delete(&args, context, &context.connect()?).await,
     }
 }
 
@@ -98,19 +91,20 @@ async fn set(
     name: &str,
     body: &SecretBody,
     target: &ServiceArg,
-    dry: DryRun,
+    write: WriteArgs,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
-    let writing = dry.begin(&connection.client);
-    let client = writing.client();
-    let setting = async {
-        match &scope.service {
-            Some(service) => client.service_secret_put(&scope.project, service, name, body).await,
-            None => client.secret_put(&scope.project, name, body).await,
-        }
-    };
+    if write.counts(&scope) {
+        let mut affected = AffectedServices::new(connection);
+        let counting = put(&scope, name, body, affected.client());
+        context.wait("counting the affected services", counting).await?;
+        affected.add_last();
+        affected.confirm(write, context.terminal)?;
+    }
+    let writing = write.dry.begin(&connection.client);
+    let setting = put(&scope, name, body, writing.client());
     let secret = context.wait("setting the secret", setting).await?;
     if writing.previewed(&format!("secret/{name}"), context)? {
         return Ok(Exit::Ok);
@@ -120,6 +114,18 @@ async fn set(
         context.terminal.line(&format!("{line}, {}", scope.words()))?;
     }
     Ok(Exit::Ok)
+}
+
+async fn put(
+    scope: &Scope,
+    name: &str,
+    body: &SecretBody,
+    client: &Client,
+) -> anyhow::Result<Secret> {
+    Ok(match &scope.service {
+        Some(service) => client.service_secret_put(&scope.project, service, name, body).await?,
+        None => client.secret_put(&scope.project, name, body).await?,
+    })
 }
 
 /// Lists secrets; also used by `trueup get secrets`.
@@ -160,25 +166,13 @@ pub async fn list(
 }
 
 async fn delete(
-    name: &str,
-    target: &ServiceArg,
-    dry: DryRun,
+    args: &DeleteArgs,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
-    let writing = dry.begin(&connection.client);
-    let client = writing.client();
-    let deleting = async {
-        match &scope.service {
-            Some(service) => client.service_secret_delete(&scope.project, service, name).await,
-            None => client.secret_delete(&scope.project, name).await,
-        }
+    let request = async |client: &Client, scope: &Scope| match &scope.service {
+        Some(service) => client.service_secret_delete(&scope.project, service, &args.name).await,
+        None => client.secret_delete(&scope.project, &args.name).await,
     };
-    context.wait("deleting the secret", deleting).await?;
-    if writing.previewed(&format!("secret/{name}"), context)? {
-        return Ok(Exit::Ok);
-    }
-    context.terminal.line(&format!("secret/{name} deleted, {}", scope.words()))?;
-    Ok(Exit::Ok)
+    entry::delete("secret", args, context, connection, request).await
 }

@@ -4,10 +4,11 @@ use trueup_api::Client;
 use trueup_api::variable::{Variable, VariableBody, VariableList};
 
 use crate::clock;
+use crate::command::entry::{self, DeleteArgs};
+use crate::command::entry_preview::{AffectedServices, WriteArgs};
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
 use crate::connect::scope::{Scope, ServiceArg, resolve_scope};
-use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
 use crate::output::human::age;
 use crate::output::table::{Cell, Table};
@@ -29,7 +30,7 @@ enum Command {
         #[command(flatten)]
         target: ServiceArg,
         #[command(flatten)]
-        dry: DryRun,
+        write: WriteArgs,
     },
     /// List variables with their values
     List {
@@ -37,26 +38,17 @@ enum Command {
         target: ServiceArg,
     },
     /// Delete a variable
-    Delete {
-        /// Variable name
-        name: String,
-        #[command(flatten)]
-        target: ServiceArg,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Delete(DeleteArgs),
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
     match args.command {
-        Command::Set { pairs, target, dry } => {
-            set(&pairs, &target, dry, context, &connection).await
+        Command::Set { pairs, target, write } => {
+            set(&pairs, &target, write, context, &connection).await
         }
         Command::List { target } => list(target.service.as_deref(), context, &connection).await,
-        Command::Delete { name, target, dry } => {
-            delete(&name, &target, dry, context, &connection).await
-        }
+        Command::Delete(args) => delete(&args, context, &connection).await,
     }
 }
 
@@ -70,20 +62,30 @@ fn pair(text: &str) -> Result<(&str, &str), Failure> {
 async fn set(
     pairs: &[String],
     target: &ServiceArg,
-    dry: DryRun,
+    write: WriteArgs,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
     let pairs = pairs.iter().map(|text| pair(text)).collect::<Result<Vec<_>, _>>()?;
     let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
-    let (writing, mut done) = (dry.begin(&connection.client), Vec::new());
+    if write.counts(&scope) {
+        let mut affected = AffectedServices::new(connection);
+        for (name, value) in &pairs {
+            let body = VariableBody { value: (*value).to_owned() };
+            let counting = put(&scope, name, &body, affected.client());
+            context.wait("counting the affected services", counting).await?;
+            affected.add_last();
+        }
+        affected.confirm(write, context.terminal)?;
+    }
+    let (writing, mut done) = (write.dry.begin(&connection.client), Vec::new());
     for (name, value) in pairs {
         let body = VariableBody { value: value.to_owned() };
         let setting = put(&scope, name, &body, writing.client());
         done.push(context.wait("setting the variable", setting).await?);
         writing.previewed(&format!("variable/{name}"), context)?;
     }
-    if dry.is_dry() {
+    if write.dry.is_dry() {
         return Ok(Exit::Ok);
     }
     let list = VariableList { items: done };
@@ -156,27 +158,15 @@ fn short(value: &str) -> String {
 }
 
 async fn delete(
-    name: &str,
-    target: &ServiceArg,
-    dry: DryRun,
+    args: &DeleteArgs,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
-    let writing = dry.begin(&connection.client);
-    let client = writing.client();
-    let deleting = async {
-        match &scope.service {
-            Some(service) => client.service_variable_delete(&scope.project, service, name).await,
-            None => client.variable_delete(&scope.project, name).await,
-        }
+    let request = async |client: &Client, scope: &Scope| match &scope.service {
+        Some(service) => client.service_variable_delete(&scope.project, service, &args.name).await,
+        None => client.variable_delete(&scope.project, &args.name).await,
     };
-    context.wait("deleting the variable", deleting).await?;
-    if writing.previewed(&format!("variable/{name}"), context)? {
-        return Ok(Exit::Ok);
-    }
-    context.terminal.line(&format!("variable/{name} deleted, {}", scope.words()))?;
-    Ok(Exit::Ok)
+    entry::delete("variable", args, context, connection, request).await
 }
 
 #[cfg(test)]

@@ -30,7 +30,11 @@ pub fn event_line(event: &CloudEvent, style: Style) -> String {
 }
 
 fn words(event: &CloudEvent) -> (Paint, String, String) {
-    let Ok(fact) = serde_json::from_value::<Fact>(event.data.clone()) else {
+    let mut data = event.data.clone();
+    if let Some(name) = &event.principalname {
+        data["principal"] = name.as_str().into();
+    }
+    let Ok(fact) = serde_json::from_value::<Fact>(data) else {
         return (Paint::Plain, short_type(event).to_owned(), event.data.to_string());
     };
     let (paint, what, detail) = sentence(&fact, event);

@@ -27,16 +27,13 @@ pub(super) async fn run(
     if let (true, Some(reason)) = (args.force, &args.reason) {
         return force(project, reason, args, context, connection).await;
     }
-    if !args.yes && !args.dry.is_dry() && project.desired != DesiredState::Deleted {
+    if !args.dry.is_dry() && project.desired != DesiredState::Deleted {
         let question = format!(
             "Delete project {} with all of its services and their data, and its namespace {}?",
             project.name, project.namespace
         );
-        if context.terminal.confirm(&question)? == Some(false) {
-            return Err(Failure::new(Exit::Failed, format!("{name} was not deleted"))
-                .hint("answer y, or pass --yes")
-                .into());
-        }
+        let deed = format!("delete project {}", project.name);
+        args.confirmation.require(&deed, &question, context.terminal)?;
     }
     // By id: the name may belong to another project by now.
     let writing = args.dry.begin(&connection.client);
@@ -71,19 +68,13 @@ async fn force(
             .hint("delete it first; force only a deletion that is stuck")
             .into());
     }
-    if !args.yes && !args.dry.is_dry() {
+    if !args.dry.is_dry() {
         let question = format!(
             "Force-complete the deletion of project {name}? Its namespace {namespace} in cluster \
              {cluster} stays there with everything left in it."
         );
-        if context.terminal.confirm(&question)? == Some(false) {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("the deletion of {name} was not forced and continues"),
-            )
-            .hint("answer y, or pass --yes")
-            .into());
-        }
+        let deed = format!("force-complete the deletion of project {name}");
+        args.confirmation.require(&deed, &question, context.terminal)?;
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: project.generation };
     let writing = args.dry.begin(&connection.client);
