@@ -147,7 +147,7 @@ impl Install {
     pub(crate) async fn healthy(&self, services: usize) -> anyhow::Result<()> {
         until("the services to be healthy", SOON * 5, || async {
             let healthy =
-                "select count(*) from statuses where unit_kind = 'service' and health = 'healthy'";
+                "select count(*) from statuses where subject_kind = 'service' and health = 'healthy'";
             Ok(usize::try_from(self.count(healthy).await?)? >= services)
         })
         .await
@@ -167,7 +167,7 @@ impl Install {
     pub(crate) async fn stand_by(&self) -> anyhow::Result<()> {
         let statements = "update leases set holder = 'bench', epoch = epoch + 1;
              update lease_heartbeats h set epoch = l.epoch, expires_at = now() + interval '1 hour'
-             from leases l where l.cluster_id = h.cluster_id";
+             from leases l where l.scope_id = h.scope_id";
         sqlx::raw_sql(statements).execute(&self.db).await?;
         until("Trueup to release the cluster lease", SOON, || async {
             Ok(self.metrics().await?.contains("trueup_lease_held 0\n"))

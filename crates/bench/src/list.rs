@@ -88,7 +88,7 @@ pub(crate) async fn fill_services(install: &Install, ids: &Ids, count: u32) -> a
                  from generate_series(0, {count} - 1) n"
             ),
             format!(
-                "insert into statuses (unit_kind, unit_id, org_id, phase, health, status, as_of, rules_version)
+                "insert into statuses (subject_kind, subject_id, org_id, phase, health, status, as_of, rules_version)
                  select 'service', md5('s' || n)::uuid, '{org}', 'running', h,
                      jsonb_build_object('phase', 'running', 'since', '2026-01-01T00:00:00Z', 'health', h,
                                         'conditions', '[]'::jsonb), now(), 1

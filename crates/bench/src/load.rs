@@ -25,7 +25,7 @@ pub(crate) async fn projects(install: &Install, services: usize) -> anyhow::Resu
     }
     until("the projects to be healthy", SOON, || async {
         let healthy =
-            "select count(*) from statuses where unit_kind = 'project' and health = 'healthy'";
+            "select count(*) from statuses where subject_kind = 'project' and health = 'healthy'";
         Ok(usize::try_from(install.count(healthy).await?)? >= count)
     })
     .await

@@ -6,6 +6,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::domain::{
     Domain, DomainBody, DomainList, DomainVerification, DomainVerificationBody,
 };
@@ -26,9 +27,13 @@ use crate::front::problem::{Answer, Failure};
 use crate::write::answer::if_generation;
 use crate::write::request::{DryRun, WriteRequest};
 
+/// What any operation on a domain may answer, beyond what its shape says.
+const PROBLEMS: [Code; 3] = [Code::InvalidManifest, Code::NameTaken, Code::VerificationWithdrawn];
+
 /// Lists the domains of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/domains", operation_id = "domain_list",
     tag = "domains", params(("project" = ProjectKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = DomainList)))]
 pub(crate) async fn domain_list(
     State(state): State<AppState>,
@@ -47,6 +52,7 @@ pub(crate) async fn domain_list(
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id"),
            ("domain" = Host, Path, description = "host name")),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = Domain)))]
 pub(crate) async fn domain_get(
     State(state): State<AppState>,
@@ -71,6 +77,7 @@ pub(crate) async fn domain_get(
            ("service" = ServiceKey, Path, description = "name or id"),
            ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = DomainBody,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
               (status = 202, description = "accepted", body = Domain)))]
 pub(crate) async fn domain_put(
@@ -104,6 +111,7 @@ pub(crate) async fn domain_put(
            ("service" = ServiceKey, Path, description = "name or id"),
            ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = NoBody,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "verified or about to be checked, or a preview", body = OrPreview<Domain>),
               (status = 202, description = "the check is scheduled", body = Domain)))]
 pub(crate) async fn domain_check(
@@ -132,6 +140,7 @@ pub(crate) async fn domain_check(
            ("service" = ServiceKey, Path, description = "name or id"),
            ("domain" = Host, Path, description = "host name"), DryRun),
     request_body = DomainVerificationBody,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Domain>),
               (status = 202, description = "accepted", body = Domain)))]
 pub(crate) async fn domain_verify(
@@ -154,6 +163,7 @@ pub(crate) async fn domain_verify(
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id"),
            ("domain" = Host, Path, description = "host name"), DryRun),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted")))]
 pub(crate) async fn domain_delete(

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::endpoint::{Endpoint, EndpointBody, EndpointList};
 use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::schema::{ProjectKey, ServiceKey};
@@ -25,6 +26,7 @@ use crate::write::request::{DryRun, WriteRequest};
 /// Lists the endpoints of a project's services.
 #[utoipa::path(get, path = "/v1/projects/{project}/endpoints", operation_id = "endpoint_list",
     tag = "endpoints", params(("project" = ProjectKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!([Code::InvalidManifest]))),
     responses((status = 200, body = EndpointList)))]
 pub(crate) async fn endpoint_list(
     State(state): State<AppState>,

@@ -7,8 +7,8 @@ use trueup_api::Code;
 use trueup_api::event::{CloudEvent, EventList};
 use trueup_api::schema::{EventTypeName, Generation, PageLimit, Position};
 use trueup_model::event::{wire_source, wire_type};
-use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
+use trueup_model::subject::{Subject, UnknownSubject};
 use trueup_store::{EventOrder, EventQuery, SealedEvent};
 
 use crate::AppState;
@@ -108,16 +108,9 @@ pub(crate) fn position(text: Option<&str>) -> Answer<Option<i64>> {
 }
 
 /// Parses a subject. For a subject of another org the list is empty.
-pub(crate) fn subject(text: Option<&str>) -> Answer<Option<Unit>> {
-    let Some(text) = text else { return Ok(None) };
-    let service = text.parse().map(Unit::Service);
-    let unit = service.or_else(|_| text.parse().map(Unit::Project));
-    unit.map(Some).map_err(|_| {
-        Failure::new(
-            Code::BadRequest,
-            "a subject must be the id of a service (svc_…) or project (prj_…)",
-        )
-    })
+pub(crate) fn subject(text: Option<&str>) -> Answer<Option<Subject>> {
+    let parsed = text.map(str::parse).transpose();
+    parsed.map_err(|wrong: UnknownSubject| Failure::new(Code::BadRequest, wrong.to_string()))
 }
 
 /// Parses an event type: its name, or the full type of a CloudEvent.
@@ -141,7 +134,7 @@ pub(crate) fn view(event: &SealedEvent) -> CloudEvent {
         id: event.id.to_string(),
         source: wire_source(&event.source),
         kind: wire_type(&event.kind, event.version),
-        subject: event.unit.to_string(),
+        subject: event.subject.to_string(),
         time: event.at,
         datacontenttype: "application/json".to_owned(),
         sequence: event.position.to_string(),
@@ -150,6 +143,7 @@ pub(crate) fn view(event: &SealedEvent) -> CloudEvent {
         traceid: event.trace.clone(),
         causeid: event.cause.map(|cause| cause.to_string()),
         hash: event.hash.to_string(),
+        principalname: event.principal_name.clone(),
         data: event.body.clone(),
     }
 }

@@ -61,6 +61,7 @@ pub(crate) async fn finding_list(
 #[utoipa::path(post, path = "/v1/findings/{finding}/remove", operation_id = "finding_remove",
     tag = "findings", params(("finding" = FindingId, Path, description = "id (`fnd_…`)"), DryRun),
     request_body = FindingRemoveBody,
+    extensions(("x-problems" = json!([Code::Unconfirmed]))),
     responses((status = 200, description = "already requested or closed, or a preview", body = OrPreview<Finding>),
               (status = 202, description = "accepted", body = Finding)))]
 pub(crate) async fn finding_remove(

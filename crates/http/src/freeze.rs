@@ -26,6 +26,7 @@ use crate::write::request::{DryRun, PlatformWriteRequest, Target, WriteRequest};
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/freeze",
     operation_id = "service_freeze", tag = "services",
     params(Target, DryRun), request_body = FreezeBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "already frozen, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted; frozen within a second", body = Service)))]
 pub(crate) async fn service_freeze(
@@ -40,6 +41,7 @@ pub(crate) async fn service_freeze(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/unfreeze",
     operation_id = "service_unfreeze", tag = "services",
     params(Target, DryRun), request_body = NoBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "not frozen, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_unfreeze(
@@ -73,6 +75,7 @@ async fn set_service_freeze(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/reconcile",
     operation_id = "service_reconcile", tag = "services",
     params(Target, DryRun), request_body = NoBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_reconcile(

@@ -18,6 +18,7 @@ use crate::write::request::{DryRun, Target, WriteRequest};
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/pause",
     operation_id = "service_pause", tag = "services",
     params(Target, DryRun), request_body = NoBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "already paused, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_pause(
@@ -32,6 +33,7 @@ pub(crate) async fn service_pause(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/resume",
     operation_id = "service_resume", tag = "services",
     params(Target, DryRun), request_body = NoBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "not paused, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_resume(
@@ -48,6 +50,7 @@ pub(crate) async fn service_resume(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/restart",
     operation_id = "service_restart", tag = "services",
     params(Target, DryRun), request_body = NoBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "a retry with the same key, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_restart(
@@ -62,6 +65,7 @@ pub(crate) async fn service_restart(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/scale",
     operation_id = "service_scale", tag = "services",
     params(Target, DryRun), request_body = ScaleBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_scale(
@@ -76,6 +80,7 @@ pub(crate) async fn service_scale(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/autoscale",
     operation_id = "service_autoscale", tag = "services",
     params(Target, DryRun), request_body = AutoscaleBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_autoscale(
@@ -91,6 +96,7 @@ pub(crate) async fn service_autoscale(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/resize",
     operation_id = "service_resize", tag = "services",
     params(Target, DryRun), request_body = ResizeBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_resize(
@@ -106,6 +112,7 @@ pub(crate) async fn service_resize(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/rollback",
     operation_id = "service_rollback", tag = "services",
     params(Target, DryRun), request_body = RollbackBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_rollback(
@@ -123,6 +130,7 @@ pub(crate) async fn service_rollback(
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/force-delete",
     operation_id = "service_force_delete", tag = "services",
     params(Target, DryRun), request_body = ForceDeleteBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "already deleted, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_force_delete(

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::OrgKey;
@@ -34,6 +35,7 @@ pub(crate) async fn org_list(
 /// Creates an org and a token for its first owner; the secret is shown only once. For operators.
 #[utoipa::path(post, path = "/v1/orgs", operation_id = "org_create", tag = "orgs",
     params(DryRun), request_body = OrgRequest,
+    extensions(("x-problems" = json!([Code::NameTaken]))),
     responses((status = 200, description = "a retry with the same key, without the secret; or a preview",
                body = OrPreview<NewOrg>),
               (status = 201, body = NewOrg)))]

@@ -29,6 +29,7 @@ use crate::write::request::{DryRun, Target, WriteRequest};
 #[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/preview-requests",
     operation_id = "preview_request_create", tag = "services",
     params(Target, DryRun), request_body = ServiceManifest,
+    extensions(("x-problems" = json!([Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable]))),
     responses((status = 200, description = "a retry with the same key, or a preview", body = OrPreview<PreviewRequest>),
               (status = 202, description = "accepted", body = PreviewRequest)))]
 pub(crate) async fn preview_request_create(

@@ -25,8 +25,12 @@ use crate::front::problem::{Answer, Failure};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, WriteRequest};
 
+/// What any operation on a project may answer, beyond what its shape says.
+const PROBLEMS: [Code; 2] = [Code::InvalidManifest, Code::NameTaken];
+
 /// Lists the projects of the org.
 #[utoipa::path(get, path = "/v1/projects", operation_id = "project_list", tag = "projects",
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = ProjectList)))]
 pub(crate) async fn project_list(
     State(state): State<AppState>,
@@ -41,6 +45,7 @@ pub(crate) async fn project_list(
 /// Shows a project.
 #[utoipa::path(get, path = "/v1/projects/{project}", operation_id = "project_get", tag = "projects",
     params(("project" = ProjectKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = Project)))]
 pub(crate) async fn project_get(
     State(state): State<AppState>,
@@ -57,6 +62,7 @@ pub(crate) async fn project_get(
 #[utoipa::path(put, path = "/v1/projects/{project}", operation_id = "project_put", tag = "projects",
     params(("project" = Name, Path, description = "name"), DryRun),
     request_body = ProjectManifest,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Project>),
               (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_put(
@@ -78,6 +84,7 @@ pub(crate) async fn project_put(
 /// Foreign objects in the namespace block the deletion; the status names them.
 #[utoipa::path(delete, path = "/v1/projects/{project}", operation_id = "project_delete",
     tag = "projects", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "already being deleted, or a preview", body = OrPreview<Project>),
               (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_delete(
@@ -98,6 +105,7 @@ pub(crate) async fn project_delete(
     operation_id = "project_force_delete", tag = "projects",
     params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
     request_body = ForceDeleteBody,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "already deleted, or a preview", body = OrPreview<Project>),
               (status = 202, description = "accepted", body = Project)))]
 pub(crate) async fn project_force_delete(

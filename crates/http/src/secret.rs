@@ -5,6 +5,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::preview::Preview;
 use trueup_api::schema::{EntryKey, ProjectKey, ServiceKey};
 use trueup_api::secret::{Secret, SecretBody, SecretList};
@@ -20,9 +21,13 @@ use crate::front::extract::Path;
 use crate::front::problem::Answer;
 use crate::write::request::{DryRun, WriteRequest};
 
+/// What any operation on a project's secrets may answer, beyond what its shape says.
+const PROBLEMS: [Code; 2] = [Code::InvalidManifest, Code::KeyUnavailable];
+
 /// Lists the secrets that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/secrets", operation_id = "secret_list",
     tag = "secrets", params(("project" = ProjectKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = SecretList)))]
 pub(crate) async fn secret_list(
     State(state): State<AppState>,
@@ -37,6 +42,7 @@ pub(crate) async fn secret_list(
     operation_id = "service_secret_list", tag = "secrets",
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, body = SecretList)))]
 pub(crate) async fn service_secret_list(
     State(state): State<AppState>,
@@ -52,6 +58,7 @@ pub(crate) async fn service_secret_list(
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = SecretBody,
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted", body = Secret)))]
 pub(crate) async fn secret_put(
@@ -69,6 +76,7 @@ pub(crate) async fn secret_put(
            ("service" = ServiceKey, Path, description = "name or id"),
            ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = SecretBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted", body = Secret)))]
 pub(crate) async fn service_secret_put(
@@ -84,6 +92,7 @@ pub(crate) async fn service_secret_put(
     operation_id = "secret_delete", tag = "secrets",
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted")))]
 pub(crate) async fn secret_delete(change: WriteRequest, Path(of): Path<Entry>) -> Answer<Response> {
@@ -96,6 +105,7 @@ pub(crate) async fn secret_delete(change: WriteRequest, Path(of): Path<Entry>) -
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id"),
            ("secret" = EntryKey, Path, description = "name of the environment variable"), DryRun),
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted")))]
 pub(crate) async fn service_secret_delete(

@@ -38,6 +38,9 @@ use crate::write::answer::{is_unchanged, tag};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{Declaration, Declaring, DryRun, Target, WriteRequest};
 
+/// What any operation on a service may answer, beyond what its shape says.
+pub(crate) const PROBLEMS: [Code; 2] = [Code::InvalidManifest, Code::NameTaken];
+
 /// Which services to list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -71,6 +74,7 @@ pub(crate) struct Filter {
 /// Lists the services of the org that are not deleted, in name order.
 #[utoipa::path(get, path = "/v1/services", operation_id = "service_list", tag = "services",
     params(Filter),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = ServiceList)))]
 pub(crate) async fn service_list(
     State(state): State<AppState>,
@@ -125,6 +129,7 @@ async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<Ser
     tag = "services",
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, body = Service), (status = 304, description = "unchanged")))]
 pub(crate) async fn service_get(
     State(state): State<AppState>,
@@ -154,6 +159,9 @@ pub(crate) async fn service_get(
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = Name, Path, description = "name"), Declaring),
     request_body = ServiceManifest,
+    extensions(("x-problems" = json!([
+        Code::NameTaken, Code::PreviewVoid, Code::PreviewNotReady, Code::KeyUnavailable
+    ]))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]
 pub(crate) async fn service_put(
@@ -198,6 +206,7 @@ fn admission_request(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
 #[utoipa::path(delete, path = "/v1/projects/{project}/services/{service}",
     operation_id = "service_delete", tag = "services",
     params(Target, DryRun),
+    extensions(("x-problems" = json!(PROBLEMS))),
     responses((status = 200, description = "already being deleted, or a preview",
                body = OrPreview<Service>),
               (status = 202, description = "accepted", body = Service)))]

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::template::{
     Template, TemplateDeprecated, TemplateDeprecation, TemplateImages, TemplateList,
@@ -72,6 +73,7 @@ pub(crate) async fn template_get(
 /// Publishes the next version of a template. A published version never changes.
 #[utoipa::path(post, path = "/v1/templates", operation_id = "template_publish", tag = "templates",
     params(DryRun), request_body = TemplateManifest,
+    extensions(("x-problems" = json!([Code::NameTaken]))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 201, description = "published", body = Template)))]
 pub(crate) async fn template_publish(

@@ -61,6 +61,7 @@ pub(crate) async fn token_list(
 /// It cannot have more permissions than the token that creates it, and cannot expire later.
 #[utoipa::path(post, path = "/v1/tokens", operation_id = "token_create", tag = "tokens",
     params(DryRun), request_body = TokenRequest,
+    extensions(("x-problems" = json!([Code::NameTaken]))),
     responses((status = 200, description = "a retry with the same key, without the secret; or a preview",
                body = OrPreview<NewToken>),
               (status = 201, body = NewToken)))]
@@ -83,6 +84,7 @@ pub(crate) async fn token_create(
 /// Revokes a token immediately. Its open streams end, too.
 #[utoipa::path(delete, path = "/v1/tokens/{token}", operation_id = "token_revoke", tag = "tokens",
     params(("token" = String, Path, description = "name or id"), DryRun),
+    extensions(("x-problems" = json!([Code::LastOwner]))),
     responses((status = 200, description = "revoked, or a preview", body = OrPreview<Token>)))]
 pub(crate) async fn token_revoke(
     PlatformWriteRequest(change): PlatformWriteRequest,

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use trueup_api::Code;
 use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::schema::{EntryKey, ProjectKey, ServiceKey};
 use trueup_api::variable::{Variable, VariableBody, VariableList};
@@ -21,6 +22,7 @@ use crate::write::request::{DryRun, WriteRequest};
 /// Lists the variables that all services of a project share.
 #[utoipa::path(get, path = "/v1/projects/{project}/variables", operation_id = "variable_list",
     tag = "variables", params(("project" = ProjectKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!([Code::InvalidManifest]))),
     responses((status = 200, body = VariableList)))]
 pub(crate) async fn variable_list(
     State(state): State<AppState>,
@@ -35,6 +37,7 @@ pub(crate) async fn variable_list(
     operation_id = "service_variable_list", tag = "variables",
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id")),
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, body = VariableList)))]
 pub(crate) async fn service_variable_list(
     State(state): State<AppState>,
@@ -67,6 +70,7 @@ pub(crate) async fn variable_put(
            ("service" = ServiceKey, Path, description = "name or id"),
            ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
     request_body = VariableBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Variable>),
               (status = 202, description = "accepted", body = Variable)))]
 pub(crate) async fn service_variable_put(
@@ -97,6 +101,7 @@ pub(crate) async fn variable_delete(
     params(("project" = ProjectKey, Path, description = "name or id"),
            ("service" = ServiceKey, Path, description = "name or id"),
            ("variable" = EntryKey, Path, description = "name of the environment variable"), DryRun),
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, description = "a preview", body = Preview),
               (status = 202, description = "accepted")))]
 pub(crate) async fn service_variable_delete(

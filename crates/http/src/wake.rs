@@ -11,11 +11,11 @@ use trueup_api::service::NoBody;
 use trueup_api::wake::{Wake, WakeList};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
+use trueup_model::subject::Subject;
 use trueup_model::wake::{self as model, Lane, WakeState};
 use trueup_store::WakeFilter;
 
 use crate::AppState;
-use crate::event::subject;
 use crate::front::body::Body;
 use crate::front::caller::Scope;
 use crate::front::cursor;
@@ -51,7 +51,7 @@ pub(crate) async fn wake_list(
 ) -> Answer<Json<WakeList>> {
     caller.must(Permission::ManagePlatform)?;
     let limit = cursor::limit(wanted.limit)?;
-    let after = subject(wanted.after.as_deref())?;
+    let after = wanted.after.as_deref().map(cursor::unit).transpose()?;
     let filter = WakeFilter { state: wanted.state, lane: wanted.lane, after };
     let found = state.app.list_wakes(caller.org, filter, limit).await?;
     let full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
@@ -79,13 +79,9 @@ pub(crate) async fn wake_requeue(
 
 /// The unit in a path; 404 if it is not an id.
 fn unit(text: &str) -> Answer<Unit> {
-    match subject(Some(text)) {
-        Ok(Some(unit)) => Ok(unit),
-        Ok(None) | Err(_) => Err(Failure::new(
-            Code::NotFound,
-            "no such wake; a wake has the id of its service or project",
-        )),
-    }
+    let unit = text.parse().ok().and_then(Subject::unit);
+    let detail = "no such wake; a wake has the id of its service or project";
+    unit.ok_or_else(|| Failure::new(Code::NotFound, detail))
 }
 
 fn wake(wake: &model::Wake) -> Wake {

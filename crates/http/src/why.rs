@@ -3,11 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use trueup_api::Code;
 use trueup_api::schema::{PageLimit, UnitKey};
 use trueup_api::why::{ProjectionCheck, ProjectionDifference, Why, WhyLink};
-use trueup_model::id::{ProjectId, ServiceId};
-use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_rules::status::why::explain;
 use trueup_store::Comparison;
@@ -22,6 +19,7 @@ use crate::write::request::Target;
 /// Explains the state of a service, from the request to what it waits for.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}/why",
     operation_id = "service_why", tag = "services", params(Target),
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
     responses((status = 200, body = Why)))]
 pub(crate) async fn service_why(
     State(state): State<AppState>,
@@ -70,7 +68,7 @@ pub(crate) async fn projection_check(
 ) -> Answer<Json<ProjectionCheck>> {
     caller.must(Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
-    let after = page.after.as_deref().map(place).transpose()?;
+    let after = page.after.as_deref().map(cursor::unit).transpose()?;
     let rebuilt = state.app.rebuild_projections(caller.org, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| rebuilt.len() == limit);
     let mut check = ProjectionCheck {
@@ -94,12 +92,4 @@ pub(crate) async fn projection_check(
         }
     }
     Ok(Json(check))
-}
-
-fn place(text: &str) -> Answer<Unit> {
-    let service = text.parse::<ServiceId>().map(Unit::Service).ok();
-    let project = || text.parse::<ProjectId>().map(Unit::Project).ok();
-    service.or_else(project).ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
-    })
 }

@@ -10,10 +10,10 @@ use crate::finding::FindingClass;
 use crate::id::{EventId, OrgId, PreviewRequestId, TokenId};
 use crate::key::ResourceKey;
 use crate::name::Name;
-use crate::order::Unit;
 use crate::principal::Role;
 use crate::quota::Amounts;
 use crate::status::{Health, Phase};
+use crate::subject::Subject;
 use crate::template::TemplateRef;
 
 /// The source of an event.
@@ -29,6 +29,14 @@ pub enum Source {
     Reconciler,
     /// A report from the cluster.
     K8sWatch,
+    /// A cluster agent.
+    Agent,
+    /// A workflow.
+    Workflow,
+    /// Bare metal.
+    Metal,
+    /// Metering and invoices.
+    Billing,
     /// Trueup itself.
     System,
 }
@@ -42,8 +50,8 @@ pub struct NewEvent {
     pub org: OrgId,
     /// Its source.
     pub source: Source,
-    /// The project, service or org it is about.
-    pub unit: Unit,
+    /// What it is about.
+    pub subject: Subject,
     /// The generation it is about.
     pub generation: i64,
     /// When it happened.

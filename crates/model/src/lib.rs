@@ -33,6 +33,7 @@ pub mod secret;
 pub mod service;
 pub mod spec;
 pub mod status;
+pub mod subject;
 pub mod survey;
 pub mod template;
 pub mod token;

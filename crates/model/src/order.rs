@@ -28,8 +28,6 @@ pub enum Unit {
     Project(ProjectId),
     /// A service.
     Service(ServiceId),
-    /// An org: only events refer to one, never a wake or an order.
-    Org(OrgId),
 }
 
 impl Unit {
@@ -39,7 +37,6 @@ impl Unit {
         match self {
             Self::Project(_) => "project",
             Self::Service(_) => "service",
-            Self::Org(_) => "org",
         }
     }
 }
@@ -49,7 +46,6 @@ impl fmt::Display for Unit {
         match self {
             Self::Project(id) => id.fmt(f),
             Self::Service(id) => id.fmt(f),
-            Self::Org(id) => id.fmt(f),
         }
     }
 }
@@ -124,6 +120,7 @@ impl Order {
             body: Body::Service(Box::new(ServiceBody {
                 object_name: service.object_name,
                 template: service.template,
+                declared_variables: service.spec.variables.clone(),
                 spec: service.spec,
                 endpoints: Vec::new(),
                 routes: Vec::new(),
@@ -154,8 +151,10 @@ pub struct ServiceBody {
     pub object_name: String,
     /// The template version, for a label.
     pub template: TemplateRef,
-    /// The resolved spec.
+    /// The resolved spec; its variables include those of the project and the service.
     pub spec: Spec,
+    /// The variables of the spec as it was declared. Only these identify a run.
+    pub declared_variables: BTreeMap<String, String>,
     /// Node ports that route to it.
     pub endpoints: Vec<OpenPort>,
     /// Hosts that route to it.

@@ -6,19 +6,16 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Row};
 use trueup_model::cluster::{Freshness, Routing};
-use trueup_model::event::Fact;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
-use trueup_model::org::PLATFORM;
 
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{freshness, json, read_json};
-use crate::door::RequestContext;
 use crate::freeze::freeze;
 use crate::work::lease::{Lease, fence};
-use crate::{App, Error, Worker, event};
+use crate::{App, Error, Worker};
 
 /// A cluster and its freshness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +101,7 @@ impl App {
         .await?;
         Ok(Some((cluster, ClusterUsage { projects, services })))
     }
-}
 
-impl App {
     /// The routing of a cluster.
     ///
     /// # Errors
@@ -118,40 +113,6 @@ impl App {
                 .fetch_one(self.pool())
                 .await?;
         read_json("routing", routing)
-    }
-
-    /// Sets the routing of a cluster; returns whether it changed.
-    ///
-    /// Each service gets it with its next order.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn put_routing(
-        &self,
-        cluster: &ClusterRow,
-        routing: &Routing,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<bool, Error> {
-        let mut tx = self.begin(PLATFORM).await?;
-        let changed = sqlx::query(
-            "update clusters set routing = $2 where id = $1 and routing is distinct from $2",
-        )
-        .bind(cluster.id.uuid())
-        .bind(json(routing))
-        .execute(&mut *tx)
-        .await?;
-        let changed = changed.rows_affected() == 1;
-        if changed {
-            let fact = Fact::RoutingChanged {
-                cluster: cluster.name.clone(),
-                routing: routing.clone(),
-                principal: context.principal.name.clone(),
-            };
-            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
-        }
-        self.end(tx).await?;
-        Ok(changed)
     }
 }
 
@@ -193,7 +154,7 @@ impl Worker {
     pub async fn record_watches(&self, lease: Lease, freshness: &Freshness) -> Result<(), Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        record_freshness(&mut tx, lease.cluster, freshness).await?;
+        record_freshness(&mut tx, lease.scope, freshness).await?;
         tx.commit().await?;
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(crate) const SELECT: &str =
         d.next_check_at, d.checked_at, d.check_result, d.check_detail, d.withdrawn_at, s.name as service_name, s.object_name, t.inputs
      from domains d
      join services s on s.id = d.service_id
-     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
+     join statuses t on t.subject_kind = 'service' and t.subject_id = s.id";
 
 impl App {
     /// The domains of a project's services, in service and host order; `None` if there is no such

@@ -1,7 +1,9 @@
-//! The door: the only writer of desired state, one transaction per change.
+//! The door: every write of a request, one transaction per change.
 //!
-//! The transaction holds the row's lock, the pure decision of `rules::admit`, the new generation
-//! and its release, the event, the quota and the wake. Either all of it is committed or none of it.
+//! It is the only writer of desired state. The transaction holds the row's lock, the pure decision
+//! of `rules::admit`, the new generation and its release, the event, the quota and the wake. Either
+//! all of it is committed or none of it. Every write runs in the same frame (`write.rs`): org,
+//! request, time, idempotency key, dry run and retries.
 
 mod config;
 mod domain;
@@ -9,12 +11,24 @@ mod domain_check;
 pub(crate) mod dry_run;
 mod endpoint;
 mod entry;
+mod finding;
+pub(crate) mod freeze;
+mod generation;
 pub(crate) mod idempotency;
+mod lock;
+mod org;
+mod plan;
+mod preview_request;
 mod project;
-mod race;
+mod quota;
+mod routing;
 mod secret;
 mod service;
+mod template;
+mod token;
 mod variable;
+mod wake;
+mod write;
 
 use trueup_model::event::Source;
 use trueup_model::principal::Principal;

@@ -26,7 +26,7 @@ pub(crate) const SELECT: &str =
      from endpoints e
      join services s on s.id = e.service_id
      join clusters c on c.id = e.cluster_id
-     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id";
+     join statuses t on t.subject_kind = 'service' and t.subject_id = s.id";
 
 impl App {
     /// The endpoints of a project's services whose ports are not released, in service and name

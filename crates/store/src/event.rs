@@ -1,23 +1,23 @@
 //! Events: recorded in the transaction of their cause, read only once sealed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use trueup_model::event::{Fact, NewEvent, Source, wire_source, wire_type};
-use trueup_model::id::{EventId, OrgId};
+use trueup_model::id::{EventId, OrgId, TokenId};
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
+use trueup_model::subject::Subject;
 use trueup_rules::event::chain::{Content, Hash};
 use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
-use crate::db::row::{json, unit, unit_uuid};
-use crate::door::RequestContext;
+use crate::db::row::{json, subject, unit, unit_uuid};
 use crate::work::seal::stored;
 use crate::{App, Error};
 
@@ -38,8 +38,8 @@ pub struct SealedEvent {
     pub kind: String,
     /// The type's version.
     pub version: i32,
-    /// The unit it is about.
-    pub unit: Unit,
+    /// What it is about.
+    pub subject: Subject,
     /// The generation it is about.
     pub generation: i64,
     /// When it happened.
@@ -50,13 +50,15 @@ pub struct SealedEvent {
     pub cause: Option<EventId>,
     /// The fact.
     pub body: Value,
+    /// The name of the principal in the fact, if it has one that is known today.
+    pub principal_name: Option<String>,
 }
 
 /// Which sealed events to read.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Only those of this unit.
-    pub of: Option<Unit>,
+    /// Only those about this subject.
+    pub of: Option<Subject>,
     /// Only those of this type.
     pub kind: Option<String>,
     /// Only those about this generation.
@@ -88,9 +90,9 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     }
     let ids: Vec<Uuid> = events.iter().map(|event| event.id.uuid()).collect();
     let orgs: Vec<Uuid> = events.iter().map(|event| event.org.uuid()).collect();
-    let units: Vec<Uuid> = events.iter().map(|event| unit_uuid(event.unit)).collect();
+    let subjects: Vec<Uuid> = events.iter().map(|event| event.subject.uuid()).collect();
     sqlx::query(
-        "insert into events (id, org_id, source, type, unit_kind, unit_id, generation, at, trace, cause, body)
+        "insert into events (id, org_id, source, type, subject_kind, subject_id, generation, at, trace, cause, body)
          select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[],
                               $7::bigint[], $8::timestamptz[], $9::text[], $10::uuid[], $11::jsonb[])",
     )
@@ -98,8 +100,8 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     .bind(&orgs)
     .bind(events.iter().map(|event| event.source.into_str()).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.fact.name()).collect::<Vec<_>>())
-    .bind(events.iter().map(|event| event.unit.kind()).collect::<Vec<_>>())
-    .bind(&units)
+    .bind(events.iter().map(|event| event.subject.kind()).collect::<Vec<_>>())
+    .bind(&subjects)
     .bind(events.iter().map(|event| event.generation).collect::<Vec<_>>())
     .bind(events.iter().map(|event| sql(event.at)).collect::<Vec<_>>())
     .bind(events.iter().map(|event| event.trace.clone()).collect::<Vec<_>>())
@@ -108,12 +110,12 @@ pub(crate) async fn record(tx: &mut Tx, events: &[NewEvent]) -> Result<(), Error
     .execute(&mut **tx)
     .await?;
     sqlx::query(
-        "insert into event_queue (event_id, org_id, unit_id)
+        "insert into event_queue (event_id, org_id, subject_id)
          select * from unnest($1::uuid[], $2::uuid[], $3::uuid[])",
     )
     .bind(&ids)
     .bind(&orgs)
-    .bind(&units)
+    .bind(&subjects)
     .execute(&mut **tx)
     .await?;
     Ok(())
@@ -128,26 +130,25 @@ pub(crate) async fn requests(
         return Ok(BTreeMap::new());
     }
     let rows: Vec<(String, Uuid, i64, Uuid, Option<String>)> = sqlx::query_as(
-        "select distinct on (e.unit_id, e.generation) e.unit_kind, e.unit_id, e.generation, e.id, e.trace
-         from unnest($1::uuid[], $2::bigint[]) as a (unit_id, generation)
-         join events e on e.unit_id = a.unit_id and e.generation = a.generation
+        "select distinct on (e.subject_id, e.generation) e.subject_kind, e.subject_id, e.generation, e.id, e.trace
+         from unnest($1::uuid[], $2::bigint[]) as a (subject_id, generation)
+         join events e on e.subject_id = a.subject_id and e.generation = a.generation
               and e.source in ('user', 'system')
-         order by e.unit_id, e.generation, e.id",
+         order by e.subject_id, e.generation, e.id",
     )
     .bind(of.iter().map(|(unit, _)| unit_uuid(*unit)).collect::<Vec<_>>())
     .bind(of.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
     .fetch_all(&mut **tx)
     .await?;
-    Ok(rows
-        .into_iter()
+    rows.into_iter()
         .map(|(kind, id, generation, event, trace)| {
-            ((unit(&kind, id), generation), (EventId::from_uuid(event), trace))
+            Ok(((unit(&kind, id)?, generation), (EventId::from_uuid(event), trace)))
         })
-        .collect())
+        .collect()
 }
 
 /// The columns of an event that readers see; the table alias is `e`.
-pub(crate) const SHOWN: &str = "e.id, e.source, e.type, e.version, e.unit_kind, e.unit_id, e.generation, e.at, e.trace, e.cause, e.body";
+pub(crate) const SHOWN: &str = "e.id, e.source, e.type, e.version, e.subject_kind, e.subject_id, e.generation, e.at, e.trace, e.cause, e.body";
 
 /// A row of [`SHOWN`].
 #[derive(FromRow)]
@@ -156,8 +157,8 @@ pub(crate) struct Shown {
     source: String,
     pub(crate) r#type: String,
     version: i32,
-    unit_kind: String,
-    pub(crate) unit_id: Uuid,
+    subject_kind: String,
+    pub(crate) subject_id: Uuid,
     pub(crate) generation: i64,
     at: jiff_sqlx::Timestamp,
     trace: Option<String>,
@@ -177,8 +178,8 @@ struct Columns {
 
 impl Shown {
     /// The hash of this event at this position.
-    pub(crate) fn link(&self, previous: &Hash, org: OrgId, position: i64) -> Hash {
-        let subject = unit(&self.unit_kind, self.unit_id).to_string();
+    pub(crate) fn link(&self, previous: &Hash, org: OrgId, position: i64) -> Result<Hash, Error> {
+        let subject = subject(&self.subject_kind, self.subject_id)?.to_string();
         let cause = self.cause.map(|cause| EventId::from_uuid(cause).to_string());
         let content = Content {
             id: &EventId::from_uuid(self.id).to_string(),
@@ -191,48 +192,26 @@ impl Shown {
             cause: cause.as_deref(),
             data: &self.body.0,
         };
-        trueup_rules::event::chain::link(previous, org, position, &content)
+        Ok(trueup_rules::event::chain::link(previous, org, position, &content))
     }
+}
+
+/// An event about a subject, without a trace and a cause.
+pub(crate) fn about(
+    org: OrgId,
+    subject: Subject,
+    generation: i64,
+    fact: Fact,
+    source: Source,
+    now: Timestamp,
+) -> NewEvent {
+    let id = new_id(now);
+    NewEvent { id, org, source, subject, generation, at: now, fact, trace: None, cause: None }
 }
 
 /// An event for operators that no request caused.
 pub(crate) fn of_platform(fact: Fact, source: Source, now: Timestamp) -> NewEvent {
-    NewEvent {
-        id: new_id(now),
-        org: PLATFORM,
-        source,
-        unit: Unit::Org(PLATFORM),
-        generation: 0,
-        at: now,
-        fact,
-        trace: None,
-        cause: None,
-    }
-}
-
-/// Records an event about the org itself.
-pub(crate) async fn record_of_org(
-    tx: &mut Tx,
-    org: OrgId,
-    fact: Fact,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let unit = Unit::Org(org);
-    let trace = context.trace.clone();
-    let id = new_id(now);
-    let new = NewEvent {
-        id,
-        org,
-        source: Source::User,
-        unit,
-        generation: 0,
-        at: now,
-        fact,
-        trace,
-        cause: None,
-    };
-    record(tx, &[new]).await
+    about(PLATFORM, Subject::Org(PLATFORM), 0, fact, source, now)
 }
 
 impl App {
@@ -253,7 +232,7 @@ impl App {
             .push(" from event_seals s join events e on e.id = s.event_id")
             .push(" where s.org_id = trueup_org()");
         if let Some(of) = query.of {
-            statement.push(" and s.unit_id = ").push_bind(unit_uuid(of));
+            statement.push(" and s.subject_id = ").push_bind(of.uuid());
         }
         if let Some(kind) = &query.kind {
             statement.push(" and s.type = ").push_bind(kind);
@@ -273,7 +252,8 @@ impl App {
         });
         statement.push_bind(query.limit);
         let rows: Vec<Columns> = statement.build_query_as().fetch_all(&mut *tx).await?;
-        rows.into_iter().map(sealed).collect()
+        let names = principal_names(&mut tx, &rows).await?;
+        rows.into_iter().map(|row| sealed(row, &names)).collect()
     }
 
     /// The position of an org's newest sealed event; 0 where there is none.
@@ -304,7 +284,7 @@ impl App {
         let (before,): (i64,) = sqlx::query_as(
             "select coalesce(
                  (select min(position) - 1 from event_seals
-                  where org_id = trueup_org() and unit_id = $1 and generation >= $2),
+                  where org_id = trueup_org() and subject_id = $1 and generation >= $2),
                  (select max(position) from event_seals where org_id = trueup_org()),
                  0)",
         )
@@ -316,7 +296,28 @@ impl App {
     }
 }
 
-fn sealed(columns: Columns) -> Result<SealedEvent, Error> {
+/// The principal that a fact names. Older facts have a name instead of an id.
+fn principal(body: &Value) -> Option<TokenId> {
+    body["principal"].as_str()?.parse().ok()
+}
+
+/// The names of the principals that these events name.
+async fn principal_names(
+    tx: &mut Tx,
+    rows: &[Columns],
+) -> Result<BTreeMap<TokenId, String>, Error> {
+    let ids: BTreeSet<TokenId> = rows.iter().filter_map(|row| principal(&row.shown.body)).collect();
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows: Vec<(Uuid, String)> = sqlx::query_as("select id, name from principal_names($1)")
+        .bind(ids.into_iter().map(TokenId::uuid).collect::<Vec<_>>())
+        .fetch_all(&mut **tx)
+        .await?;
+    Ok(rows.into_iter().map(|(id, name)| (TokenId::from_uuid(id), name)).collect())
+}
+
+fn sealed(columns: Columns, names: &BTreeMap<TokenId, String>) -> Result<SealedEvent, Error> {
     let Columns { org_id, position, hash, shown } = columns;
     Ok(SealedEvent {
         position,
@@ -326,11 +327,12 @@ fn sealed(columns: Columns) -> Result<SealedEvent, Error> {
         source: shown.source,
         kind: shown.r#type,
         version: shown.version,
-        unit: unit(&shown.unit_kind, shown.unit_id),
+        subject: subject(&shown.subject_kind, shown.subject_id)?,
         generation: shown.generation,
         at: shown.at.to_jiff(),
         trace: shown.trace,
         cause: shown.cause.map(EventId::from_uuid),
+        principal_name: principal(&shown.body).and_then(|id| names.get(&id).cloned()),
         body: shown.body.0,
     })
 }

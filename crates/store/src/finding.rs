@@ -1,6 +1,6 @@
-//! Findings: what sweeps found, recorded permanently; and removals that operators request.
+//! Findings: what sweeps found, recorded permanently; and the results of requested removals.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use trueup_model::event::{Fact, Source};
@@ -8,23 +8,20 @@ use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult}
 use trueup_model::id::{ClusterId, FindingId};
 use trueup_model::key::ResourceKey;
 use trueup_model::org::PLATFORM;
-use trueup_rules::plan::finding::{kept, may_remove};
 use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::db::row::read;
-use crate::door::{Refusal, RequestContext};
 use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
 /// The most findings opened per sweep of a kind; later sweeps find the rest.
 const AT_ONCE: usize = 200;
-/// The period of the removal limit.
-const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-const COLUMNS: &str =
+/// The columns of [`finding`].
+pub(crate) const COLUMNS: &str =
     "id, cluster_id, class, kind, namespace, name, uid, resource_version, unit, found_at,
                        seen_at, closed_at, closed_why, remove_by, kept_why";
 
@@ -32,9 +29,9 @@ const COLUMNS: &str =
 const RECORDED: &str = "exists (
     select from resources r
     where r.cluster_id = $1 and r.kind = c.kind and r.namespace = c.namespace and r.name = c.name
-      and (exists (select from services s where r.unit_kind = 'service' and s.id = r.unit_id
+      and (exists (select from services s where r.subject_kind = 'service' and s.id = r.subject_id
                                             and s.deleted_at is null)
-        or exists (select from projects p where r.unit_kind = 'project' and p.id = r.unit_id
+        or exists (select from projects p where r.subject_kind = 'project' and p.id = r.subject_id
                                             and p.deleted_at is null)))";
 
 /// A requested removal.
@@ -46,7 +43,7 @@ pub struct Removal {
     pub recorded: bool,
 }
 
-fn finding(row: &PgRow) -> Result<Finding, Error> {
+pub(crate) fn finding(row: &PgRow) -> Result<Finding, Error> {
     let time =
         |name| row.try_get::<jiff_sqlx::Timestamp, _>(name).map(jiff_sqlx::Timestamp::to_jiff);
     let closed_at: Option<jiff_sqlx::Timestamp> = row.try_get("closed_at")?;
@@ -97,74 +94,6 @@ impl App {
             .await?;
         rows.iter().map(finding).collect()
     }
-
-    /// Requests the removal of a finding; returns it and whether the request is new.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn remove_finding(
-        &self,
-        id: FindingId,
-        confirmed: Option<u64>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<(Finding, bool), Refusal> {
-        let mut tx = self.begin(PLATFORM).await?;
-        let found = lock(&mut tx, id).await?.ok_or(Refusal::NotFound("finding"))?;
-        if found.closed.is_some() || found.remove_by.is_some() {
-            return Ok((found, false));
-        }
-        if let Some(why) = kept(found.key.kind, found.class == FindingClass::Orphan) {
-            return Err(Refusal::Kept(why));
-        }
-        let (lately, among) = removals(&mut tx, &found, now).await?;
-        if let Err(number) = may_remove(lately, among, confirmed) {
-            return Err(Refusal::OverBudget { number });
-        }
-        let principal = context.principal.name.clone();
-        sqlx::query(
-            "update findings set remove_at = $2, remove_by = $3, kept_why = null where id = $1",
-        )
-        .bind(id.uuid())
-        .bind(sql(now))
-        .bind(&principal)
-        .execute(&mut *tx)
-        .await?;
-        let fact =
-            Fact::FindingRemovalRequested { key: found.key.clone(), principal: principal.clone() };
-        event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
-        self.end(tx).await?;
-        Ok((Finding { remove_by: Some(principal), kept_why: None, ..found }, true))
-    }
-}
-
-async fn lock(tx: &mut Tx, id: FindingId) -> Result<Option<Finding>, Error> {
-    let statement = format!("select {COLUMNS} from findings where id = $1 for no key update");
-    let row = sqlx::query(sqlx::AssertSqlSafe(statement))
-        .bind(id.uuid())
-        .fetch_optional(&mut **tx)
-        .await?;
-    row.as_ref().map(finding).transpose()
-}
-
-/// The removals requested in the finding's cluster in the last hour, and the objects recorded
-/// there.
-async fn removals(tx: &mut Tx, found: &Finding, now: Timestamp) -> Result<(u64, u64), Error> {
-    // Serializes concurrent requests: they would count the same removals.
-    sqlx::query("select pg_advisory_xact_lock(hashtextextended('findings/' || $1::text, 0))")
-        .bind(found.cluster.uuid())
-        .execute(&mut **tx)
-        .await?;
-    let (lately, among): (i64, i64) = sqlx::query_as(
-        "select (select count(*) from findings where cluster_id = $1 and remove_at > $2),
-                (select among from findings where id = $3)",
-    )
-    .bind(found.cluster.uuid())
-    .bind(sql(now - HOUR))
-    .bind(found.id.uuid())
-    .fetch_one(&mut **tx)
-    .await?;
-    Ok((u64::try_from(lately).unwrap_or(0), u64::try_from(among).unwrap_or(0)))
 }
 
 impl Worker {
@@ -273,7 +202,7 @@ async fn unrecorded<'a>(
          select c.at from candidates c where not {RECORDED} order by c.at"
     );
     let rows: Vec<(i64,)> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
-        .bind(lease.cluster.uuid())
+        .bind(lease.scope.uuid())
         .bind(swept.kind.as_str())
         .bind(column(|candidate| &candidate.key.namespace))
         .bind(column(|candidate| &candidate.key.name))
@@ -296,7 +225,7 @@ async fn open(
     }
     let among: (i64,) =
         sqlx::query_as("select count(*) from resources where cluster_id = $1 and uid is not null")
-            .bind(lease.cluster.uuid())
+            .bind(lease.scope.uuid())
             .fetch_one(&mut **tx)
             .await?;
     let mut facts = Vec::new();
@@ -314,7 +243,7 @@ async fn open(
         )
         .bind(id.uuid())
         .bind(PLATFORM.uuid())
-        .bind(lease.cluster.uuid())
+        .bind(lease.scope.uuid())
         .bind(class.into_str())
         .bind(candidate.key.kind.as_str())
         .bind(&candidate.key.namespace)
@@ -351,7 +280,7 @@ async fn close(
          where cluster_id = $1 and kind = $2 and closed_at is null and uid <> all($5) and org_id = $6
          returning namespace, name",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(swept.kind.as_str())
     .bind(sql(now))
     .bind(why)

@@ -1,17 +1,13 @@
 //! Plans: priced sizes, the same for every org.
 
-use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
-use trueup_model::event::Fact;
 use trueup_model::name::Name;
-use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 
 use crate::db::pool::Tx;
-use crate::db::row::{json, read_json};
-use crate::door::RequestContext;
-use crate::{App, Error, event};
+use crate::db::row::read_json;
+use crate::{App, Error};
 
 impl App {
     /// Every plan, including retired ones.
@@ -26,42 +22,6 @@ impl App {
         .fetch_all(self.pool())
         .await?;
         rows.into_iter().map(plan).collect()
-    }
-
-    /// Creates or updates a plan; returns whether that changed anything.
-    ///
-    /// Services keep the resources they were accepted with until they are changed.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn put_plan(
-        &self,
-        plan: &Plan,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<bool, Error> {
-        let mut tx = self.begin(PLATFORM).await?;
-        let changed = sqlx::query(
-            "insert into plans (name, body, retired) values ($1, $2, $3)
-             on conflict (name) do update set body = $2, retired = $3
-             where (plans.body, plans.retired) is distinct from ($2, $3)",
-        )
-        .bind(plan.name.as_str())
-        .bind(json(plan))
-        .bind(plan.retired)
-        .execute(&mut *tx)
-        .await?;
-        let changed = changed.rows_affected() == 1;
-        if changed {
-            let fact = Fact::PlanChanged {
-                plan: plan.name.clone(),
-                retired: plan.retired,
-                principal: context.principal.name.clone(),
-            };
-            event::record_of_org(&mut tx, PLATFORM, fact, context, now).await?;
-        }
-        self.end(tx).await?;
-        Ok(changed)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Preview requests: an exact preview of a declaration, and accepting only what was previewed.
+//! Preview requests: reading them, and accepting only what was previewed.
 
 mod fill;
 
@@ -10,24 +10,17 @@ use sqlx::types::Json;
 use trueup_model::id::{OrgId, PreviewRequestId, ServiceId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::preview_request::{
-    FILLED_WITHIN, HELD_WITHIN, KEPT_FOR, PreviewRequest, PreviewState,
-};
+use trueup_model::preview_request::{HELD_WITHIN, PreviewRequest, PreviewState};
 use trueup_model::service::Service;
 use trueup_rules::preview;
 
-use crate::db::clock::sql;
-use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
-use crate::db::row::{json, read, read_json};
-use crate::door::{Accepted, Refusal, RequestContext, ServiceChange, ServiceRequest, idempotency};
+use crate::db::row::{read, read_json};
+use crate::door::{Refusal, ServiceChange, ServiceRequest};
 use crate::work::order;
 use crate::{App, Error, project};
 
 pub use fill::{PendingPreview, PreviewResult};
-
-/// The most open requests per org.
-const MOST: i64 = 100;
 
 /// A request with its cluster, which explains why it is not filled.
 const SELECT: &str = "select r.id, r.service_id, r.service, r.generation, r.order_digest, r.state, r.why,
@@ -36,39 +29,6 @@ const SELECT: &str = "select r.id, r.service_id, r.service, r.generation, r.orde
      from preview_requests r join projects p on p.id = r.project_id join clusters c on c.id = r.cluster_id";
 
 impl App {
-    /// Requests an exact preview of a declaration.
-    ///
-    /// The declaration is decided in a dry run and left for the executor of the cluster to preview.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why the declaration would not be accepted.
-    pub async fn request_preview(
-        &self,
-        org: OrgId,
-        wanted: &ServiceRequest<'_>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<Accepted<PreviewRequest>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        if let Some(row) = repeated(&mut tx, context, now).await? {
-            return Ok(Accepted { row, changed: false });
-        }
-        tx.rollback().await?;
-        let (service, digest) = self.dry_run_declaration(org, wanted, context, now).await?;
-        let mut tx = self.begin(org).await?;
-        // The same request may have been accepted meanwhile.
-        if let Some(row) = repeated(&mut tx, context, now).await? {
-            return Ok(Accepted { row, changed: false });
-        }
-        check_limit(&mut tx, now).await?;
-        let id: PreviewRequestId = new_id(now);
-        insert(&mut tx, id, &service, &digest, context, now).await?;
-        idempotency::record(&mut tx, context, &id.to_string(), now).await?;
-        let row = fetch(&mut tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
-        self.end(tx).await?;
-        Ok(Accepted { row: shown(&row, now)?, changed: true })
-    }
-
     /// A preview request of a service, by project and service name or id, and the request's id.
     ///
     /// # Errors
@@ -90,85 +50,10 @@ impl App {
         let is_it = previewed.project == project.project.id && named;
         is_it.then(|| shown(&row, now)).transpose()
     }
-
-    /// The service as it would be accepted, and a digest of its order.
-    async fn dry_run_declaration(
-        &self,
-        org: OrgId,
-        wanted: &ServiceRequest<'_>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<(Service, String), Refusal> {
-        let dry_run = self.dry_run();
-        let context = RequestContext { idempotency_key: None, ..context.clone() };
-        let accepted = dry_run.app().accept_service(org, wanted, &context, now).await?;
-        let service = accepted.row.service;
-        let unit = Unit::Service(service.id);
-        let seen = dry_run.seen().units.into_iter().find(|seen| seen.after.unit == unit);
-        let digest = match seen {
-            Some(seen) => preview::digest(&seen.after),
-            None => {
-                let mut tx = self.begin(org).await?;
-                digest(&mut tx, service.id).await?
-            }
-        };
-        Ok((service, digest))
-    }
 }
 
-/// The request that was recorded with the same idempotency key.
-async fn repeated(
-    tx: &mut Tx,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<Option<PreviewRequest>, Refusal> {
-    let Some(subject) = idempotency::find(tx, context, now).await? else { return Ok(None) };
-    let id = subject.parse().map_err(|_| Refusal::NotFound("preview request"))?;
-    let row = fetch(tx, id).await?.ok_or(Refusal::NotFound("preview request"))?;
-    Ok(Some(shown(&row, now)?))
-}
-
-async fn check_limit(tx: &mut Tx, now: Timestamp) -> Result<(), Refusal> {
-    let (open,): (i64,) = sqlx::query_as(
-        "select count(*) from preview_requests where org_id = trueup_org() and expires_at > $1",
-    )
-    .bind(sql(now))
-    .fetch_one(&mut **tx)
-    .await?;
-    if open < MOST { Ok(()) } else { Err(Refusal::TooManyPreviews) }
-}
-
-async fn insert(
-    tx: &mut Tx,
-    id: PreviewRequestId,
-    service: &Service,
-    digest: &str,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    sqlx::query(
-        "insert into preview_requests (id, org_id, project_id, cluster_id, service_id, service, generation,
-                                    order_digest, requested_by, created_at, deadline_at, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
-    )
-    .bind(id.uuid())
-    .bind(service.org.uuid())
-    .bind(service.project.uuid())
-    .bind(service.cluster.uuid())
-    .bind(service.id.uuid())
-    .bind(json(service))
-    .bind(service.generation)
-    .bind(digest)
-    .bind(&context.principal.name)
-    .bind(sql(now))
-    .bind(sql(now + FILLED_WITHIN))
-    .bind(sql(now + KEPT_FOR))
-    .execute(&mut **tx)
-    .await?;
-    Ok(())
-}
-
-async fn fetch(tx: &mut Tx, id: PreviewRequestId) -> Result<Option<PgRow>, Error> {
+/// A request's row, of [`SELECT`].
+pub(crate) async fn fetch(tx: &mut Tx, id: PreviewRequestId) -> Result<Option<PgRow>, Error> {
     let statement = format!("{SELECT} where r.id = $1");
     let row = sqlx::query(sqlx::AssertSqlSafe(statement))
         .bind(id.uuid())
@@ -192,7 +77,7 @@ fn maybe(row: &PgRow, name: &str) -> Result<Option<Timestamp>, Error> {
 }
 
 /// A request as it is now. Timeouts are not stored but derived from the current time.
-fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
+pub(crate) fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
     let stored: PreviewState = read("state of a preview request", row.try_get("state")?)?;
     let why: Option<String> = row.try_get("why")?;
     let expires_at = time(row, "expires_at")?;
@@ -315,7 +200,7 @@ impl ValidPreview {
 }
 
 /// A digest of a service's order, as the transaction sees it.
-async fn digest(tx: &mut Tx, service: ServiceId) -> Result<String, Error> {
+pub(crate) async fn digest(tx: &mut Tx, service: ServiceId) -> Result<String, Error> {
     let orders = order::load(tx, &[service.uuid()]).await?;
     Ok(orders.get(&Unit::Service(service)).map(preview::digest).unwrap_or_default())
 }

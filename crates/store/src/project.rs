@@ -14,6 +14,7 @@ use trueup_model::receipt::Receipt;
 use trueup_model::report::NamespaceSurvey;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Status;
+use trueup_model::subject::Subject;
 use trueup_model::wake::Lane;
 use uuid::Uuid;
 
@@ -21,7 +22,7 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{freshness, json, read, read_json};
 use crate::work::wake;
-use crate::{App, Error, variable};
+use crate::{App, Error, receipt, variable};
 
 /// A project with its status and its cluster's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +46,8 @@ const SELECT: &str =
     "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, p.created_at, p.desired,
             c.name as cluster_name, c.watches, t.status, r.receipt
      from projects p join clusters c on c.id = p.cluster_id
-     left join statuses t on t.unit_kind = 'project' and t.unit_id = p.id
-     left join project_receipts r on r.project_id = p.id";
+     left join statuses t on t.subject_kind = 'project' and t.subject_id = p.id
+     left join receipts r on r.subject_kind = 'project' and r.subject_id = p.id";
 
 fn row(row: &PgRow) -> Result<ProjectRow, Error> {
     let project = Project {
@@ -127,16 +128,7 @@ pub(crate) async fn complete_deletion(
     org: OrgId,
     receipt: &Receipt,
 ) -> Result<(), Error> {
-    sqlx::query(
-        "insert into project_receipts (project_id, org_id, receipt, verified_at)
-         values ($1, $2, $3, $4) on conflict (project_id) do nothing",
-    )
-    .bind(project.uuid())
-    .bind(org.uuid())
-    .bind(json(receipt))
-    .bind(sql(receipt.verified_at))
-    .execute(&mut **tx)
-    .await?;
+    receipt::insert(tx, Subject::Project(project), org, receipt).await?;
     variable::shred_project(tx, project).await?;
     sqlx::query("update projects set deleted_at = $2 where id = $1 and deleted_at is null")
         .bind(project.uuid())

@@ -53,8 +53,8 @@ impl App {
     ) -> Result<Vec<Rebuilt>, Error> {
         #[derive(FromRow)]
         struct Columns {
-            unit_kind: String,
-            unit_id: Uuid,
+            subject_kind: String,
+            subject_id: Uuid,
             status: Json<Value>,
             inputs: Option<Json<Value>>,
             as_of: jiff_sqlx::Timestamp,
@@ -62,8 +62,8 @@ impl App {
         }
         let mut tx = self.begin(org).await?;
         let rows: Vec<Columns> = sqlx::query_as(
-            "select unit_kind, unit_id, status, inputs, as_of, rules_version from statuses
-             where org_id = trueup_org() and unit_id > $1 order by unit_id limit $2",
+            "select subject_kind, subject_id, status, inputs, as_of, rules_version from statuses
+             where org_id = trueup_org() and subject_id > $1 order by subject_id limit $2",
         )
         .bind(after.map_or(Uuid::nil(), unit_uuid))
         .bind(limit)
@@ -89,7 +89,7 @@ impl App {
                         }
                     }
                 };
-                Ok(Rebuilt { unit: unit(&row.unit_kind, row.unit_id), comparison })
+                Ok(Rebuilt { unit: unit(&row.subject_kind, row.subject_id)?, comparison })
             })
             .collect()
     }

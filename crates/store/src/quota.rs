@@ -1,15 +1,12 @@
 //! Quotas: how much an org may reserve, enforced by conditional updates.
 
-use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::quota::{Amounts, Quota};
 
 use crate::db::pool::Tx;
-use crate::door::RequestContext;
-use crate::{App, Error, event};
+use crate::{App, Error};
 
 impl App {
     /// The org's limit and usage.
@@ -20,42 +17,9 @@ impl App {
         let mut tx = self.begin(org).await?;
         load(&mut tx).await
     }
-
-    /// Sets an org's limit; returns whether it changed. Existing reservations stay.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn put_quota(
-        &self,
-        org: OrgId,
-        limit: Amounts,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<(Quota, bool), Error> {
-        let mut tx = self.begin(org).await?;
-        let changed = load(&mut tx).await?.limit != limit;
-        if changed {
-            let principal = context.principal.name.clone();
-            let fact = Fact::QuotaChanged { limit, principal };
-            event::record_of_org(&mut tx, org, fact, context, now).await?;
-        }
-        sqlx::query(
-            "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
-                    storage_gib_limit = $4, gpus_limit = $5 where org_id = trueup_org()",
-        )
-        .bind(limit.services)
-        .bind(limit.cpu_millis)
-        .bind(limit.memory_mib)
-        .bind(limit.storage_gib)
-        .bind(limit.gpus)
-        .execute(&mut *tx)
-        .await?;
-        let quota = load(&mut tx).await?;
-        self.end(tx).await?;
-        Ok((quota, changed))
-    }
 }
 
+/// The limit and usage of the transaction's org.
 pub(crate) async fn load(tx: &mut Tx) -> Result<Quota, Error> {
     let row = sqlx::query("select * from quotas where org_id = trueup_org()")
         .fetch_one(&mut **tx)

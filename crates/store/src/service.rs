@@ -74,8 +74,8 @@ const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id,
      cross join platform o
      join projects p on p.id = s.project_id
      join clusters c on c.id = s.cluster_id
-     join statuses t on t.unit_kind = 'service' and t.unit_id = s.id
-     left join receipts r on r.service_id = s.id
+     join statuses t on t.subject_kind = 'service' and t.subject_id = s.id
+     left join receipts r on r.subject_kind = 'service' and r.subject_id = s.id
      left join plans n on n.name = s.plan_name";
 
 impl App {
@@ -119,7 +119,7 @@ impl App {
         let Some(row) = find(&mut tx, project, wanted).await? else { return Ok(None) };
         let (pods,): (Option<Json<Value>>,) = sqlx::query_as(
             "select inputs #> '{observation,pods}' from statuses
-             where unit_kind = 'service' and unit_id = $1",
+             where subject_kind = 'service' and subject_id = $1",
         )
         .bind(row.service.id.uuid())
         .fetch_one(&mut *tx)
@@ -163,7 +163,7 @@ pub(crate) async fn resources(
 ) -> Result<Vec<(ResourceKey, Option<String>)>, Error> {
     let rows: Vec<(String, String, String, Option<String>)> = sqlx::query_as(
         "select kind, namespace, name, uid from resources
-         where unit_kind = 'service' and unit_id = $1 order by kind, name",
+         where subject_kind = 'service' and subject_id = $1 order by kind, name",
     )
     .bind(service.uuid())
     .fetch_all(&mut **tx)

@@ -27,8 +27,8 @@ pub(crate) struct NewStatus {
 pub(crate) async fn accept(tx: &mut Tx, of: Unit, org: OrgId, now: Timestamp) -> Result<(), Error> {
     let status = Status::accepted(now);
     sqlx::query(
-        "insert into statuses (unit_kind, unit_id, org_id, phase, health, status, as_of, rules_version)
-         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (unit_kind, unit_id) do nothing",
+        "insert into statuses (subject_kind, subject_id, org_id, phase, health, status, as_of, rules_version)
+         values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (subject_kind, subject_id) do nothing",
     )
     .bind(of.kind())
     .bind(unit_uuid(of))
@@ -53,10 +53,10 @@ pub(crate) async fn load(
     units: &[(Unit, OrgId)],
 ) -> Result<Vec<(Unit, Status, Option<Inputs>)>, Error> {
     let rows: Vec<Columns> = sqlx::query_as(
-        "select unit_kind, unit_id, status, inputs from statuses
-         where unit_id = any($1)
-           and (unit_id, org_id) in (select * from unnest($1::uuid[], $2::uuid[]))
-         order by unit_kind, unit_id for update",
+        "select subject_kind, subject_id, status, inputs from statuses
+         where subject_id = any($1)
+           and (subject_id, org_id) in (select * from unnest($1::uuid[], $2::uuid[]))
+         order by subject_kind, subject_id for update",
     )
     .bind(units.iter().map(|(unit, _)| unit_uuid(*unit)).collect::<Vec<_>>())
     .bind(units.iter().map(|(_, org)| org.uuid()).collect::<Vec<_>>())
@@ -65,7 +65,7 @@ pub(crate) async fn load(
     rows.into_iter()
         .map(|(kind, id, status, inputs)| {
             let inputs = inputs.map(|inputs| read_json("inputs", inputs)).transpose()?;
-            Ok((unit(&kind, id), read_json("status", status)?, inputs))
+            Ok((unit(&kind, id)?, read_json("status", status)?, inputs))
         })
         .collect()
 }
@@ -75,8 +75,8 @@ pub(crate) async fn store(tx: &mut Tx, new: &[NewStatus]) -> Result<(), Error> {
         "update statuses s set phase = n.phase, health = n.health, status = n.status, inputs = n.inputs,
                 as_of = n.as_of, rules_version = $7, projection = s.projection + 1
          from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::timestamptz[])
-              as n (unit_id, phase, health, status, inputs, as_of)
-         where s.unit_id = n.unit_id",
+              as n (subject_id, phase, health, status, inputs, as_of)
+         where s.subject_id = n.subject_id",
     )
     .bind(new.iter().map(|new| unit_uuid(new.unit)).collect::<Vec<_>>())
     .bind(new.iter().map(|new| new.status.phase.into_str()).collect::<Vec<_>>())

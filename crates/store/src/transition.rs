@@ -48,8 +48,8 @@ impl Worker {
         self.make_partitions(updates, now).await?;
         let mut tx = self.begin().await?;
         fence(&mut tx, observer.lease).await?;
-        let heads = series::heads(&mut tx, observer.lease.cluster, updates).await?;
-        let owners = series::owners(&mut tx, observer.lease.cluster, updates).await?;
+        let heads = series::heads(&mut tx, observer.lease.scope, updates).await?;
+        let owners = series::owners(&mut tx, observer.lease.scope, updates).await?;
         let mut batch = Batch::new(heads, owners);
         for update in updates {
             batch.add(update, &observer.before);
@@ -59,7 +59,7 @@ impl Worker {
         let (transitions, gaps) = (batch.transitions, batch.gaps);
         append(&mut tx, observer, &transitions, &ids).await?;
         append_gaps(&mut tx, observer, &gaps, &ids).await?;
-        series::store(&mut tx, observer.lease.cluster, &batch.heads, &batch.changed).await?;
+        series::store(&mut tx, observer.lease.scope, &batch.heads, &batch.changed).await?;
         tx.commit().await?;
         Ok(transitions.len())
     }
@@ -108,7 +108,7 @@ async fn append(
                              and t.container is not distinct from n.container
                              and t.at is not distinct from n.at and t.resource_version = n.version)",
     )
-    .bind(observer.lease.cluster.uuid())
+    .bind(observer.lease.scope.uuid())
     .bind(&observer.name)
     .bind(observer.lease.epoch)
     .bind(transitions.iter().map(|new| ids[new.place].uuid()).collect::<Vec<_>>())
@@ -146,7 +146,7 @@ async fn append_gaps(
          where not exists (select from watch_gaps g where g.cluster_id = $1 and g.kind = n.kind
                              and g.until_at = n.until_at and g.epoch = $3)",
     )
-    .bind(observer.lease.cluster.uuid())
+    .bind(observer.lease.scope.uuid())
     .bind(&observer.name)
     .bind(observer.lease.epoch)
     .bind(gaps.iter().map(|gap| ids[gap.place].uuid()).collect::<Vec<_>>())

@@ -32,17 +32,22 @@ impl App {
         let Some(scope) = find_scope(&mut tx, project, service).await? else {
             return Ok(None);
         };
-        let rows = sqlx::query(
-            "select name, value, version, set_by, set_at from variables
-             where project_id = $1 and service_id is not distinct from $2 and value is not null
-             order by name",
-        )
-        .bind(scope.project.uuid())
-        .bind(scope.service.map(ServiceId::uuid))
-        .fetch_all(&mut *tx)
-        .await?;
-        rows.iter().map(variable).collect::<Result<_, _>>().map(Some)
+        list(&mut tx, scope).await.map(Some)
     }
+}
+
+/// The variables of exactly this scope, in name order.
+pub(crate) async fn list(tx: &mut Tx, scope: Scope) -> Result<Vec<Variable>, Error> {
+    let rows = sqlx::query(
+        "select name, value, version, set_by, set_at from variables
+         where project_id = $1 and service_id is not distinct from $2 and value is not null
+         order by name",
+    )
+    .bind(scope.project.uuid())
+    .bind(scope.service.map(ServiceId::uuid))
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter().map(variable).collect()
 }
 
 pub(crate) fn variable(row: &PgRow) -> Result<Variable, Error> {

@@ -33,9 +33,9 @@ impl App {
         let rows = sqlx::query(
             "select r.name, r.namespace, r.uid, s.id, s.name as service_name, s.spec, t.inputs
              from resources r
-             join services s on s.id = r.unit_id
-             join statuses t on t.unit_kind = 'service' and t.unit_id = s.id
-             where r.unit_kind = 'service' and r.kind = $2 and s.project_id = $1
+             join services s on s.id = r.subject_id
+             join statuses t on t.subject_kind = 'service' and t.subject_id = s.id
+             where r.subject_kind = 'service' and r.kind = $2 and s.project_id = $1
                and s.deleted_at is null
              order by s.name, r.name",
         )

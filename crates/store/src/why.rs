@@ -31,7 +31,7 @@ impl App {
         let Some(row) = find(&mut tx, project, service).await? else { return Ok(None) };
         let id = row.service.id;
         let (inputs,): (Option<Json<Value>>,) = sqlx::query_as(
-            "select inputs from statuses where unit_kind = 'service' and unit_id = $1",
+            "select inputs from statuses where subject_kind = 'service' and subject_id = $1",
         )
         .bind(id.uuid())
         .fetch_one(&mut *tx)
@@ -68,7 +68,7 @@ async fn asked(tx: &mut Tx, row: &ServiceRow) -> Result<Asked, Error> {
 async fn wake(tx: &mut Tx, row: &ServiceRow) -> Result<Option<WakeSeen>, Error> {
     let wake: Option<(String, jiff_sqlx::Timestamp, i32, Option<String>)> = sqlx::query_as(
         "select state, due_at, attempts, last_error from wakes
-         where unit_kind = 'service' and unit_id = $1",
+         where subject_kind = 'service' and subject_id = $1",
     )
     .bind(row.service.id.uuid())
     .fetch_optional(&mut **tx)
@@ -84,7 +84,7 @@ async fn wake(tx: &mut Tx, row: &ServiceRow) -> Result<Option<WakeSeen>, Error> 
 async fn events(tx: &mut Tx, row: &ServiceRow) -> Result<Vec<EventSeen>, Error> {
     let rows: Vec<(Uuid, String, jiff_sqlx::Timestamp)> = sqlx::query_as(
         "select e.id, e.type, e.at from event_seals s join events e on e.id = s.event_id
-         where s.org_id = trueup_org() and s.unit_id = $1 and s.generation = $2
+         where s.org_id = trueup_org() and s.subject_id = $1 and s.generation = $2
          order by s.position limit $3",
     )
     .bind(row.service.id.uuid())

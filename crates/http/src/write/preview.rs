@@ -63,7 +63,7 @@ fn object(change: ObjectDiff) -> PreviewObject {
 fn unit_kind(unit: Unit) -> PreviewUnitKind {
     match unit {
         Unit::Service(_) => PreviewUnitKind::Service,
-        Unit::Project(_) | Unit::Org(_) => PreviewUnitKind::Project,
+        Unit::Project(_) => PreviewUnitKind::Project,
     }
 }
 

@@ -4,19 +4,8 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::front::{Front, OPERATOR, OWNER, Reply, WEB};
-use crate::recipe::{operations, prepare, stage};
+use crate::recipe::{UNCHANGED, operations, prepare, stage};
 use trueup_model::principal::Role;
-
-/// Operations whose recipes change nothing.
-const UNCHANGED: [&str; 7] = [
-    "project_put",
-    "service_resume",
-    "endpoint_put",
-    "service_unfreeze",
-    "cluster_unfreeze",
-    "platform_unfreeze",
-    "wake_requeue",
-];
 
 #[tokio::test]
 async fn dry_run_of_every_write_saves_nothing() {

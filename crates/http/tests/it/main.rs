@@ -28,6 +28,8 @@ mod openapi;
 #[cfg(test)]
 mod operation;
 #[cfg(test)]
+mod org_header;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod problem;
@@ -35,6 +37,8 @@ mod problem;
 mod project;
 #[cfg(test)]
 mod recipe;
+#[cfg(test)]
+mod revoke;
 #[cfg(test)]
 mod role;
 #[cfg(test)]
@@ -49,6 +53,8 @@ mod stranger;
 mod stream;
 #[cfg(test)]
 mod template;
+#[cfg(test)]
+mod tls;
 #[cfg(test)]
 mod token;
 #[cfg(test)]

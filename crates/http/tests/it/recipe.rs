@@ -147,6 +147,17 @@ pub(crate) const RECIPES: &[Recipe] = &[
 pub(crate) const PUBLIC: [&str; 4] =
     ["template_versions", "template_get", "cluster_list", "cluster_get"];
 
+/// Operations whose recipes change nothing on a stage.
+pub(crate) const UNCHANGED: [&str; 7] = [
+    "project_put",
+    "service_resume",
+    "endpoint_put",
+    "service_unfreeze",
+    "cluster_unfreeze",
+    "platform_unfreeze",
+    "wake_requeue",
+];
+
 fn template() -> Value {
     json!({"name": "bot", "version": 1, "summary": "A chat bot.", "spec": {
         "workload": "deployment", "image": "bot:1", "replicas": 1,
@@ -283,6 +294,8 @@ pub(crate) struct Operation {
     pub(crate) queries: Vec<String>,
     /// The fields that its body may have, if it takes one.
     pub(crate) fields: Option<Vec<String>>,
+    /// The example of its body in the document, if it takes one.
+    pub(crate) example: Option<Value>,
 }
 
 impl Operation {
@@ -336,10 +349,12 @@ pub(crate) fn operations() -> Vec<Operation> {
                 .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
                 .collect();
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
-            let fields = schema.as_str().map(|schema| {
-                let schema = schema.rsplit('/').next().unwrap();
-                let schema = &document["components"]["schemas"][schema]["properties"];
-                let properties = schema.as_object().into_iter().flatten();
+            let schema = schema.as_str().map(|schema| {
+                let name = schema.rsplit('/').next().unwrap();
+                &document["components"]["schemas"][name]
+            });
+            let fields = schema.map(|schema| {
+                let properties = schema["properties"].as_object().into_iter().flatten();
                 properties.map(|(name, _)| name.clone()).collect()
             });
             all.push(Operation {
@@ -348,6 +363,7 @@ pub(crate) fn operations() -> Vec<Operation> {
                 recipe,
                 queries,
                 fields,
+                example: schema.map(|schema| schema["example"].clone()),
             });
         }
     }

@@ -95,7 +95,7 @@ async fn hash_batch(tx: &mut Tx, org: Uuid) -> Result<bool, Error> {
         .await?;
     let mut hashes = Vec::with_capacity(rows.len());
     for row in &rows {
-        head = row.shown.link(&head, OrgId::from_uuid(org), row.position);
+        head = row.shown.link(&head, OrgId::from_uuid(org), row.position)?;
         hashes.push(head.as_bytes().to_vec());
     }
     sqlx::query(

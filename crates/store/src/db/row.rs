@@ -8,26 +8,31 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
-use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::Unit;
+use trueup_model::subject::Subject;
 use uuid::Uuid;
 
 use crate::Error;
 
-pub(crate) fn unit(kind: &str, id: Uuid) -> Unit {
-    match kind {
-        "project" => Unit::Project(ProjectId::from_uuid(id)),
-        "org" => Unit::Org(OrgId::from_uuid(id)),
-        _ => Unit::Service(ServiceId::from_uuid(id)),
-    }
+/// A kind of subject that this version does not know, or that has no place here.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown kind `{0}`")]
+struct UnknownKind(String);
+
+/// The subject of a row.
+pub(crate) fn subject(kind: &str, id: Uuid) -> Result<Subject, Error> {
+    let unknown = || Error::corrupt("subject", UnknownKind(kind.to_owned()));
+    Subject::of_kind(kind, id).ok_or_else(unknown)
 }
 
-pub(crate) const fn unit_uuid(unit: Unit) -> Uuid {
-    match unit {
-        Unit::Project(id) => id.uuid(),
-        Unit::Service(id) => id.uuid(),
-        Unit::Org(id) => id.uuid(),
-    }
+/// The unit of a row.
+pub(crate) fn unit(kind: &str, id: Uuid) -> Result<Unit, Error> {
+    let unknown = || Error::corrupt("unit", UnknownKind(kind.to_owned()));
+    subject(kind, id)?.unit().ok_or_else(unknown)
+}
+
+pub(crate) fn unit_uuid(unit: Unit) -> Uuid {
+    Subject::from(unit).uuid()
 }
 
 /// Decodes a text column that holds an enum or another value with a serde text form.

@@ -5,11 +5,10 @@
 //! is declared meanwhile waits for the project's lock (its foreign key takes it) and then gets an
 //! order with the new entries.
 
-use jiff::Timestamp;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::Fact;
 use trueup_model::id::ServiceId;
 use trueup_model::order::Unit;
-use trueup_model::service::{DesiredState, Service};
+use trueup_model::service::Service;
 use trueup_model::variable::{Scope, VariableName};
 use trueup_model::wake::Lane;
 use trueup_rules::admit::variable::{
@@ -17,17 +16,15 @@ use trueup_rules::admit::variable::{
 };
 use trueup_rules::admit::{FieldError, Refused};
 
+use super::Refusal;
 use super::entry::EntryKind;
-use super::project::check_not_deleting;
-use super::service::record_generation;
-use super::{Refusal, RequestContext};
-use crate::db::new_id::new_id;
+use super::generation::next;
+use super::lock::check_not_deleting;
+use super::write::Write;
+use crate::Error;
 use crate::db::pool::Tx;
-use crate::db::row::read;
 use crate::service::service;
 use crate::variable::{AllEntries, entries, find_scope};
-use crate::work::wake;
-use crate::{Error, event};
 
 /// Names a variable or secret.
 #[derive(Debug, Clone, Copy)]
@@ -50,35 +47,26 @@ pub(super) struct Locked {
 }
 
 /// Finds the scope and locks its row.
-pub(super) async fn lock(tx: &mut Tx, wanted: &EntryRequest<'_>) -> Result<Locked, Refusal> {
+pub(super) async fn lock(
+    write: &mut Write<'_>,
+    wanted: &EntryRequest<'_>,
+) -> Result<Locked, Refusal> {
     let what = if wanted.service.is_some() { "service" } else { "project" };
-    let scope = find_scope(tx, wanted.project, wanted.service).await?;
+    let scope = find_scope(&mut write.tx, wanted.project, wanted.service).await?;
     let scope = scope.ok_or(Refusal::NotFound(what))?;
     let generation = match scope.service {
         None => {
-            let (generation, desired): (i64, String) =
-                sqlx::query_as("select generation, desired from projects where id = $1 for update")
-                    .bind(scope.project.uuid())
-                    .fetch_one(&mut **tx)
-                    .await?;
-            check_not_deleting(read("desired state", desired)?)?;
+            let (generation, desired) = write.lock_project(scope.project).await?;
+            check_not_deleting(desired)?;
             generation
         }
         Some(id) => {
             // The entry's foreign key takes this lock later; taking it first keeps the lock order.
             sqlx::query("select 1 from projects where id = $1 for key share")
                 .bind(scope.project.uuid())
-                .execute(&mut **tx)
+                .execute(&mut *write.tx)
                 .await?;
-            let row = sqlx::query("select * from services where id = $1 for update")
-                .bind(id.uuid())
-                .fetch_one(&mut **tx)
-                .await?;
-            let service = service(&row)?;
-            if service.desired == DesiredState::Deleted {
-                return Err(Refusal::Refused(Refused::BeingDeleted));
-            }
-            service.generation
+            write.lock_for_change(id, None).await?.generation
         }
     };
     Ok(Locked { scope, generation })
@@ -110,50 +98,32 @@ pub(super) async fn current_entries(tx: &mut Tx, of: &Locked) -> Result<AllEntri
 ///
 /// Returns the number of affected services.
 pub(super) async fn record_change(
-    tx: &mut Tx,
+    write: &mut Write<'_>,
     of: &Locked,
     before: &AllEntries,
     fact: Fact,
-    context: &RequestContext<'_>,
-    now: Timestamp,
 ) -> Result<usize, Refusal> {
-    let after = current_entries(tx, of).await?;
+    let after = current_entries(&mut write.tx, of).await?;
     let own = |all: &AllEntries| entries_of(all, of, of.scope.service);
     check_together(&own(before), &own(&after))
         .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
-    let affected = affected_services(tx, of, before, &after).await?;
+    let affected = affected_services(&mut write.tx, of, before, &after).await?;
     let (mut generation, mut changed) = (of.generation, Vec::new());
-    for current in &affected {
-        let next = Service {
-            generation: current.generation.saturating_add(1),
-            accepted_at: now,
-            ..current.clone()
-        };
+    for current in affected {
+        let next = next(current, write.now);
         if of.scope.service == Some(next.id) {
             generation = next.generation;
         }
-        record_generation(tx, &next, "configure", context, now).await?;
+        write.record_generation(&next, "configure").await?;
         changed.push(next);
     }
-    let event = NewEvent {
-        id: new_id(now),
-        org: of.scope.org,
-        source: Source::User,
-        unit: of.scope.service.map_or(Unit::Project(of.scope.project), Unit::Service),
-        generation,
-        at: now,
-        fact,
-        trace: context.trace.clone(),
-        cause: None,
-    };
-    event::record(tx, &[event]).await?;
+    let unit = of.scope.service.map_or(Unit::Project(of.scope.project), Unit::Service);
+    write.record_about(unit, generation, fact).await?;
     // The quota does not change. Wakes are locked last, as everywhere.
     for service in &changed {
-        let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-        let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
-        wake::request(tx, &wanted, now).await?;
+        write.wake(Unit::Service(service.id), service.cluster, Lane::UserChange).await?;
     }
-    Ok(affected.len())
+    Ok(changed.len())
 }
 
 /// The services, not being deleted, whose merged entries changed; locked, in id order.

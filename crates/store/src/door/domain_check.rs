@@ -2,9 +2,11 @@
 //!
 //! Verification by DNS is the same accepted change of the service as verification by an operator.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use trueup_model::domain::Domain;
-use trueup_model::event::{Fact, NewEvent};
+use trueup_model::event::Fact;
 use trueup_model::id::{DomainId, OrgId, TokenId};
 use trueup_model::order::Unit;
 use trueup_model::principal::{Principal, Role};
@@ -13,13 +15,10 @@ use trueup_rules::admit::domain::requested_dns_check;
 use uuid::Uuid;
 
 use super::domain::{DomainRequest, accept, find_by_id, lock, mark, own, read};
-use super::race::retry_on_conflict;
+use super::write::Write;
 use super::{Accepted, Refusal, RequestContext};
+use crate::App;
 use crate::db::clock::sql;
-use crate::db::new_id::new_id;
-use crate::db::pool::Tx;
-use crate::service::service;
-use crate::{App, event};
 
 /// The principal's name in events when DNS verified a host.
 const DNS: &str = "dns";
@@ -38,36 +37,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Domain>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let current = lock(&mut tx, wanted).await?;
-        let row = own(&mut tx, &current, wanted.host).await?;
-        if row.verified_at.is_some() {
-            return Ok(Accepted { row, changed: false });
-        }
-        if row.search.withdrawn_at.is_some() {
-            return Err(Refusal::Withdrawn);
-        }
-        if !schedule_check(&mut tx, row.id, now).await? {
-            return Ok(Accepted { row, changed: false });
-        }
-        let event = NewEvent {
-            id: new_id(now),
-            org,
-            source: context.source,
-            unit: Unit::Service(current.id),
-            generation: current.generation,
-            at: now,
-            fact: Fact::DomainCheckRequested {
-                host: wanted.host.to_string(),
-                principal: context.principal.name.clone(),
-            },
-            trace: context.trace.clone(),
-            cause: None,
-        };
-        event::record(&mut tx, &[event]).await?;
-        let row = read(&mut tx, row.id).await?;
-        self.end(tx).await?;
-        Ok(Accepted { row, changed: true })
+        self.write(org, context, now, |write| request_check(write, wanted)).await
     }
 
     /// Marks a domain as verified by DNS; returns whether that changed anything.
@@ -82,36 +52,49 @@ impl App {
         domain: DomainId,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
-        retry_on_conflict(|| self.try_prove_domain(org, domain, now)).await
+        let principal = dns_principal(org);
+        let context = RequestContext::system(&principal);
+        self.write(org, &context, now, |write| record_verified(write, domain)).await
     }
+}
 
-    async fn try_prove_domain(
-        &self,
-        org: OrgId,
-        domain: DomainId,
-        now: Timestamp,
-    ) -> Result<bool, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let Some(known) = find_by_id(&mut tx, domain).await? else { return Ok(false) };
-        let locked = sqlx::query("select * from services where id = $1 for update")
-            .bind(known.service.uuid())
-            .fetch_one(&mut *tx)
-            .await?;
-        let current = service(&locked)?;
-        // Read again: only under the service's lock it cannot change.
-        let row = find_by_id(&mut tx, domain).await?;
-        let open = |row: &Domain| row.verified_at.is_none() && row.search.withdrawn_at.is_none();
-        let Some(row) = row.filter(open) else { return Ok(false) };
-        if current.desired == DesiredState::Deleted {
-            return Ok(false);
-        }
-        mark(&mut tx, domain, true, DNS, now).await?;
-        let (host, principal) = (row.host.to_string(), DNS.to_owned());
-        let fact = Fact::DomainVerified { host, verified: true, principal };
-        accept(&mut tx, current, fact, &RequestContext::system(&dns_principal(org)), now).await?;
-        self.end(tx).await?;
-        Ok(true)
+async fn request_check(
+    mut write: Write<'_>,
+    wanted: &DomainRequest<'_>,
+) -> Result<Accepted<Domain>, Refusal> {
+    let current = lock(&mut write, wanted).await?;
+    let row = own(&mut write.tx, &current, wanted.host).await?;
+    if row.verified_at.is_some() {
+        return Ok(Accepted { row, changed: false });
     }
+    if row.search.withdrawn_at.is_some() {
+        return Err(Refusal::Withdrawn);
+    }
+    if !schedule_check(&mut write, row.id).await? {
+        return Ok(Accepted { row, changed: false });
+    }
+    let (host, principal) = (wanted.host.to_string(), write.principal());
+    let fact = Fact::DomainCheckRequested { host, principal };
+    write.record_about(Unit::Service(current.id), current.generation, fact).await?;
+    let row = read(&mut write.tx, row.id).await?;
+    write.finish(Accepted { row, changed: true }).await
+}
+
+async fn record_verified(mut write: Write<'_>, domain: DomainId) -> Result<bool, Refusal> {
+    let Some(known) = find_by_id(&mut write.tx, domain).await? else { return Ok(false) };
+    let current = write.lock_service(known.service).await?;
+    // Read again: only under the service's lock it cannot change.
+    let row = find_by_id(&mut write.tx, domain).await?;
+    let open = |row: &Domain| row.verified_at.is_none() && row.search.withdrawn_at.is_none();
+    let Some(row) = row.filter(open) else { return Ok(false) };
+    if current.desired == DesiredState::Deleted {
+        return Ok(false);
+    }
+    mark(&mut write, domain, true).await?;
+    let (host, principal) = (row.host.to_string(), write.principal());
+    let fact = Fact::DomainVerified { host, verified: true, principal };
+    accept(&mut write, current, fact).await?;
+    write.finish(true).await
 }
 
 /// System principal for attribution; no token and no permissions.
@@ -121,17 +104,18 @@ fn dns_principal(org: OrgId) -> Principal {
         name: DNS.to_owned(),
         role: Role::Viewer,
         org: Some(org),
-        permissions: Some(std::collections::BTreeSet::new()),
+        permissions: Some(BTreeSet::new()),
         expires_at: None,
     }
 }
 
 /// Starts a new round of checks; returns false if one was about to start anyway.
-async fn schedule_check(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result<bool, Refusal> {
+async fn schedule_check(write: &mut Write<'_>, domain: DomainId) -> Result<bool, Refusal> {
+    let now = write.now;
     let (check_started_at,): (Option<jiff_sqlx::Timestamp>,) =
         sqlx::query_as("select check_started_at from domains where id = $1 for update")
             .bind(domain.uuid())
-            .fetch_one(&mut **tx)
+            .fetch_one(&mut *write.tx)
             .await?;
     let at = requested_dns_check(check_started_at.map(jiff_sqlx::Timestamp::to_jiff), now);
     let scheduled = sqlx::query(
@@ -141,7 +125,7 @@ async fn schedule_check(tx: &mut Tx, domain: DomainId, now: Timestamp) -> Result
     .bind(domain.uuid())
     .bind(sql(at))
     .bind(sql(now))
-    .execute(&mut **tx)
+    .execute(&mut *write.tx)
     .await?;
     Ok(scheduled.rows_affected() == 1)
 }

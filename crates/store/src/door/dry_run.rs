@@ -106,13 +106,13 @@ pub(crate) async fn end(mut tx: Tx, seen: &Seen) -> Result<(), Error> {
 /// The units to which this transaction gave a new generation.
 async fn new_generations(tx: &mut Tx) -> Result<Vec<Unit>, Error> {
     let rows: Vec<(String, Uuid)> = sqlx::query_as(
-        "select distinct e.unit_kind, e.unit_id from event_queue q join events e on e.id = q.event_id
+        "select distinct e.subject_kind, e.subject_id from event_queue q join events e on e.id = q.event_id
          where q.xid = pg_current_xact_id() and e.type in
                ('ServiceQueued', 'ProjectQueued', 'ProjectDeleteQueued', 'ProjectForceQueued')",
     )
     .fetch_all(&mut **tx)
     .await?;
-    Ok(rows.into_iter().map(|(kind, id)| unit(&kind, id)).collect())
+    rows.into_iter().map(|(kind, id)| unit(&kind, id)).collect()
 }
 
 type Snapshot = BTreeMap<Unit, (String, Order, Option<Plan>)>;

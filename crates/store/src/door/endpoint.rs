@@ -2,27 +2,25 @@
 
 use jiff::Timestamp;
 use trueup_model::endpoint::Endpoint;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::Fact;
 use trueup_model::id::{EndpointId, OrgId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::service::{DesiredState, Service};
+use trueup_model::service::Service;
 use trueup_model::spec::Protocol;
 use trueup_model::wake::Lane;
-use trueup_rules::admit::Refused;
 use trueup_rules::render::MOST_ENDPOINTS;
 use uuid::Uuid;
 
 use super::config::invalid;
-use super::service::{check_generation, record_generation};
+use super::generation::next;
+use super::write::Write;
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::endpoint::{SELECT, endpoint};
-use crate::service::service;
-use crate::work::wake;
-use crate::{App, Error, event};
+use crate::{App, Error};
 
 /// Names an endpoint of a service.
 #[derive(Debug, Clone, Copy)]
@@ -59,43 +57,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<Endpoint>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let current = lock(&mut tx, wanted).await?;
-        let protocol = protocol(&current, target)?;
-        let before = find(&mut tx, &current, wanted.name).await?;
-        let id = match before {
-            Some(row) if row.port == target.port && row.protocol == protocol => {
-                return Ok(Accepted { row, changed: false });
-            }
-            Some(row) => redirect(&mut tx, row.id, target.port, protocol).await?,
-            None => {
-                check_limit(&mut tx, &current).await?;
-                let id: EndpointId = new_id(now);
-                let port = take_port(&mut tx, &current, id).await?;
-                insert(
-                    &mut tx,
-                    &current,
-                    (id, wanted.name, port),
-                    (target.port, protocol),
-                    context,
-                    now,
-                )
-                .await?;
-                id
-            }
-        };
-        let row = read(&mut tx, id).await?;
-        let next = next(current, now);
-        record_generation(&mut tx, &next, "endpoint", context, now).await?;
-        let fact = Fact::EndpointOpened {
-            name: row.name.to_string(),
-            port: row.port.clone(),
-            node_port: row.node_port,
-            principal: context.principal.name.clone(),
-        };
-        record_and_wake(&mut tx, &next, fact, context, now).await?;
-        self.end(tx).await?;
-        Ok(Accepted { row, changed: true })
+        self.write(org, context, now, |write| open(write, wanted, target)).await
     }
 
     /// Closes an endpoint. Its port is released once the cluster is observed without it.
@@ -109,51 +71,69 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let current = lock(&mut tx, wanted).await?;
-        let row = find(&mut tx, &current, wanted.name).await?;
-        let row = row.ok_or(Refusal::NotFound("endpoint"))?;
-        let next = next(current, now);
-        sqlx::query("update endpoints set deleted_at = $2, deleted_generation = $3 where id = $1")
-            .bind(row.id.uuid())
-            .bind(sql(now))
-            .bind(next.generation)
-            .execute(&mut *tx)
-            .await?;
-        record_generation(&mut tx, &next, "endpoint", context, now).await?;
-        let fact = Fact::EndpointClosed {
-            name: row.name.to_string(),
-            node_port: row.node_port,
-            principal: context.principal.name.clone(),
-        };
-        record_and_wake(&mut tx, &next, fact, context, now).await?;
-        self.end(tx).await?;
-        Ok(())
+        self.write(org, context, now, |write| close(write, wanted)).await
     }
+}
+
+async fn open(
+    mut write: Write<'_>,
+    wanted: &EndpointRequest<'_>,
+    target: &EndpointTarget<'_>,
+) -> Result<Accepted<Endpoint>, Refusal> {
+    let current = lock(&mut write, wanted).await?;
+    let protocol = protocol(&current, target)?;
+    let before = find(&mut write.tx, &current, wanted.name).await?;
+    let id = match before {
+        Some(row) if row.port == target.port && row.protocol == protocol => {
+            return Ok(Accepted { row, changed: false });
+        }
+        Some(row) => redirect(&mut write.tx, row.id, target.port, protocol).await?,
+        None => {
+            check_limit(&mut write.tx, &current).await?;
+            let id: EndpointId = new_id(write.now);
+            let port = take_port(&mut write.tx, &current, id).await?;
+            let (new, exposes) = ((id, wanted.name, port), (target.port, protocol));
+            insert(&mut write, &current, new, exposes).await?;
+            id
+        }
+    };
+    let row = read(&mut write.tx, id).await?;
+    let next = next(current, write.now);
+    let fact = Fact::EndpointOpened {
+        name: row.name.to_string(),
+        port: row.port.clone(),
+        node_port: row.node_port,
+        principal: write.principal(),
+    };
+    accept(&mut write, &next, fact).await?;
+    write.finish(Accepted { row, changed: true }).await
+}
+
+async fn close(mut write: Write<'_>, wanted: &EndpointRequest<'_>) -> Result<(), Refusal> {
+    let current = lock(&mut write, wanted).await?;
+    let row = find(&mut write.tx, &current, wanted.name).await?;
+    let row = row.ok_or(Refusal::NotFound("endpoint"))?;
+    let next = next(current, write.now);
+    sqlx::query("update endpoints set deleted_at = $2, deleted_generation = $3 where id = $1")
+        .bind(row.id.uuid())
+        .bind(sql(write.now))
+        .bind(next.generation)
+        .execute(&mut *write.tx)
+        .await?;
+    let fact = Fact::EndpointClosed {
+        name: row.name.to_string(),
+        node_port: row.node_port,
+        principal: write.principal(),
+    };
+    accept(&mut write, &next, fact).await?;
+    write.finish(()).await
 }
 
 /// Locks the project, so that its endpoints can be counted, then the service.
-async fn lock(tx: &mut Tx, wanted: &EndpointRequest<'_>) -> Result<Service, Refusal> {
-    let found = crate::service::find(tx, wanted.project, wanted.service).await?;
-    let found = found.ok_or(Refusal::NotFound("service"))?.service;
-    sqlx::query("select 1 from projects where id = $1 for update")
-        .bind(found.project.uuid())
-        .execute(&mut **tx)
-        .await?;
-    let row = sqlx::query("select * from services where id = $1 for update")
-        .bind(found.id.uuid())
-        .fetch_one(&mut **tx)
-        .await?;
-    let current = service(&row)?;
-    check_generation(Some(&current), wanted.if_generation)?;
-    if current.desired == DesiredState::Deleted {
-        return Err(Refusal::Refused(Refused::BeingDeleted));
-    }
-    Ok(current)
-}
-
-fn next(current: Service, now: Timestamp) -> Service {
-    Service { generation: current.generation.saturating_add(1), accepted_at: now, ..current }
+async fn lock(write: &mut Write<'_>, wanted: &EndpointRequest<'_>) -> Result<Service, Refusal> {
+    let found = write.find_service(wanted.project, wanted.service).await?.service;
+    write.lock_project(found.project).await?;
+    write.lock_for_change(found.id, wanted.if_generation).await
 }
 
 fn protocol(service: &Service, target: &EndpointTarget<'_>) -> Result<Protocol, Refusal> {
@@ -221,12 +201,10 @@ async fn take_port(tx: &mut Tx, service: &Service, id: EndpointId) -> Result<i32
 }
 
 async fn insert(
-    tx: &mut Tx,
+    write: &mut Write<'_>,
     service: &Service,
     (id, name, node_port): (EndpointId, &Name, i32),
     (port, protocol): (&str, Protocol),
-    context: &RequestContext<'_>,
-    now: Timestamp,
 ) -> Result<(), Error> {
     sqlx::query(
         "insert into endpoints (id, org_id, service_id, cluster_id, name, port, protocol, node_port,
@@ -241,9 +219,9 @@ async fn insert(
     .bind(port)
     .bind(protocol.into_str())
     .bind(node_port)
-    .bind(&context.principal.name)
-    .bind(sql(now))
-    .execute(&mut **tx)
+    .bind(write.principal_name())
+    .bind(sql(write.now))
+    .execute(&mut *write.tx)
     .await?;
     Ok(())
 }
@@ -264,28 +242,11 @@ async fn redirect(
     Ok(EndpointId::from_uuid(id))
 }
 
-/// Records the event of an endpoint change and wakes the service.
-async fn record_and_wake(
-    tx: &mut Tx,
-    service: &Service,
-    fact: Fact,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let event = NewEvent {
-        id: new_id(now),
-        org: service.org,
-        source: Source::User,
-        unit: Unit::Service(service.id),
-        generation: service.generation,
-        at: now,
-        fact,
-        trace: context.trace.clone(),
-        cause: None,
-    };
-    event::record(tx, &[event]).await?;
+/// Records an endpoint change: the next generation of the service, the event and the wake.
+async fn accept(write: &mut Write<'_>, next: &Service, fact: Fact) -> Result<(), Error> {
+    let unit = Unit::Service(next.id);
+    write.record_generation(next, "endpoint").await?;
+    write.record_about(unit, next.generation, fact).await?;
     // The quota does not change. The wake is locked last, as everywhere.
-    let (unit, cluster) = (Unit::Service(service.id), service.cluster);
-    let wanted = wake::Request::by(context, unit, service.org, cluster, Lane::UserChange);
-    wake::request(tx, &wanted, now).await
+    write.wake(unit, next.cluster, Lane::UserChange).await
 }

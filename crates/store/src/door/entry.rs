@@ -8,7 +8,7 @@ use super::config::{
     EntryRequest, Locked, check_collisions, check_kind, check_limit, current_entries, lock,
     record_change,
 };
-use super::race::retry_on_conflict;
+use super::write::Write;
 use super::{Refusal, RequestContext};
 use crate::App;
 use crate::db::clock::sql;
@@ -87,36 +87,30 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        retry_on_conflict(|| self.try_delete_entry(org, kind, wanted, context, now)).await
+        self.write(org, context, now, |write| delete(write, kind, wanted)).await
     }
+}
 
-    async fn try_delete_entry(
-        &self,
-        org: OrgId,
-        kind: EntryKind,
-        wanted: &EntryRequest<'_>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<(), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let locked = lock(&mut tx, wanted).await?;
-        check_version(&mut tx, &locked, wanted, kind).await?;
-        let before = current_entries(&mut tx, &locked).await?;
-        let gone: Option<(i64,)> = sqlx::query_as(kind.deletion())
-            .bind(locked.scope.project.uuid())
-            .bind(locked.scope.service.map(ServiceId::uuid))
-            .bind(wanted.name.as_str())
-            .bind(&context.principal.name)
-            .bind(sql(now))
-            .fetch_optional(&mut *tx)
-            .await?;
-        let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
-        let principal = context.principal.name.clone();
-        let fact = kind.deleted(wanted.name.to_string(), version, principal);
-        record_change(&mut tx, &locked, &before, fact, context, now).await?;
-        self.end(tx).await?;
-        Ok(())
-    }
+async fn delete(
+    mut write: Write<'_>,
+    kind: EntryKind,
+    wanted: &EntryRequest<'_>,
+) -> Result<(), Refusal> {
+    let locked = lock(&mut write, wanted).await?;
+    check_version(&mut write.tx, &locked, wanted, kind).await?;
+    let before = current_entries(&mut write.tx, &locked).await?;
+    let gone: Option<(i64,)> = sqlx::query_as(kind.deletion())
+        .bind(locked.scope.project.uuid())
+        .bind(locked.scope.service.map(ServiceId::uuid))
+        .bind(wanted.name.as_str())
+        .bind(write.principal_name())
+        .bind(sql(write.now))
+        .fetch_optional(&mut *write.tx)
+        .await?;
+    let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
+    let fact = kind.deleted(wanted.name.to_string(), version, write.principal());
+    record_change(&mut write, &locked, &before, fact).await?;
+    write.finish(()).await
 }
 
 /// Checks version, kind, limit and collisions before an entry is set.

@@ -3,28 +3,24 @@
 mod force;
 
 use jiff::Timestamp;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::project::Project;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
-use trueup_rules::admit::Refused;
 use trueup_rules::render::names;
 use uuid::Uuid;
 
-use super::race::retry_on_conflict;
-use super::service::{record_generation, reserve_and_wake};
+use super::generation::next;
+use super::lock::check_not_deleting;
+use super::write::Write;
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
-use crate::db::pool::Tx;
-use crate::db::row::read;
 use crate::project::{ProjectRow, find};
 use crate::service::service;
-use crate::work::wake;
-use crate::{App, Error, event, status};
+use crate::{App, Error, status};
 
 pub use force::ProjectForce;
 
@@ -40,10 +36,7 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let accepted = declare(&mut tx, org, name, context, now).await?;
-        self.end(tx).await?;
-        Ok(accepted)
+        self.write(org, context, now, |write| accept(write, name)).await
     }
 
     /// Accepts the deletion of a project and of every service in it. Idempotent.
@@ -57,175 +50,112 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        retry_on_conflict(|| self.try_delete_project(org, wanted, context, now)).await
+        self.write(org, context, now, |write| delete(write, wanted)).await
     }
+}
 
-    async fn try_delete_project(
-        &self,
-        org: OrgId,
-        wanted: &str,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<Accepted<ProjectRow>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let row = find(&mut tx, wanted).await?.ok_or(Refusal::NotFound("project"))?;
-        if lock(&mut tx, row.project.id).await? == DesiredState::Deleted {
-            self.end(tx).await?;
-            return Ok(Accepted { row, changed: false });
-        }
-        let deleted = delete_services(&mut tx, row.project.id, context, now).await?;
-        sqlx::query(
-            "update projects set desired = 'deleted', deleting_at = $2, generation = generation + 1
-             where id = $1",
-        )
-        .bind(row.project.id.uuid())
-        .bind(sql(now))
-        .execute(&mut *tx)
-        .await?;
-        let id = row.project.id.to_string();
-        let row = find(&mut tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
-        let principal = context.principal.name.clone();
-        let fact = Fact::ProjectDeleteQueued { principal, services: deleted.len() };
-        record(&mut tx, &row.project, fact, context, now).await?;
-        // Last, because every change in the org locks the quota's row.
-        for service in &deleted {
-            reserve_and_wake(&mut tx, service, context, now).await?;
-        }
-        request(&mut tx, &row.project, Lane::Delete, context, now).await?;
-        self.end(tx).await?;
-        Ok(Accepted { row, changed: true })
+async fn accept(mut write: Write<'_>, name: &Name) -> Result<Accepted<ProjectRow>, Refusal> {
+    let accepted = declare(&mut write, name).await?;
+    write.finish(accepted).await
+}
+
+async fn delete(mut write: Write<'_>, wanted: &str) -> Result<Accepted<ProjectRow>, Refusal> {
+    let row = find(&mut write.tx, wanted).await?.ok_or(Refusal::NotFound("project"))?;
+    let (_, desired) = write.lock_project(row.project.id).await?;
+    if desired == DesiredState::Deleted {
+        return write.finish(Accepted { row, changed: false }).await;
     }
+    let deleted = delete_services(&mut write, row.project.id).await?;
+    sqlx::query(
+        "update projects set desired = 'deleted', deleting_at = $2, generation = generation + 1
+         where id = $1",
+    )
+    .bind(row.project.id.uuid())
+    .bind(sql(write.now))
+    .execute(&mut *write.tx)
+    .await?;
+    let id = row.project.id.to_string();
+    let row = find(&mut write.tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
+    let fact = Fact::ProjectDeleteQueued { principal: write.principal(), services: deleted.len() };
+    record(&mut write, &row, fact).await?;
+    for service in &deleted {
+        write.reserve_and_wake(service).await?;
+    }
+    wake(&mut write, &row, Lane::Delete).await?;
+    write.finish(Accepted { row, changed: true }).await
 }
 
 /// Creates the project of this name, with its event and wake, if it does not exist.
 pub(super) async fn declare(
-    tx: &mut Tx,
-    org: OrgId,
+    write: &mut Write<'_>,
     name: &Name,
-    context: &RequestContext<'_>,
-    now: Timestamp,
 ) -> Result<Accepted<ProjectRow>, Refusal> {
-    let Accepted { row, changed } = create(tx, org, name, now).await?;
+    let Accepted { row, changed } = create(write, name).await?;
     if changed {
         let unit = Unit::Project(row.project.id);
-        status::accept(tx, unit, org, now).await?;
-        record(tx, &row.project, Fact::ProjectQueued {}, context, now).await?;
-        request(tx, &row.project, Lane::UserChange, context, now).await?;
+        status::accept(&mut write.tx, unit, row.project.org, write.now).await?;
+        record(write, &row, Fact::ProjectQueued {}).await?;
+        wake(write, &row, Lane::UserChange).await?;
     }
     Ok(Accepted { row, changed })
 }
 
 /// The project of this name, created if it does not exist.
-async fn create(
-    tx: &mut Tx,
-    org: OrgId,
-    name: &Name,
-    now: Timestamp,
-) -> Result<Accepted<ProjectRow>, Refusal> {
-    if let Some(row) = find(tx, name.as_str()).await? {
+async fn create(write: &mut Write<'_>, name: &Name) -> Result<Accepted<ProjectRow>, Refusal> {
+    if let Some(row) = find(&mut write.tx, name.as_str()).await? {
         check_not_deleting(row.desired)?;
         return Ok(Accepted { row, changed: false });
     }
     // There is only one cluster so far, so there is no placement decision.
     let cluster: Option<(Uuid,)> =
         sqlx::query_as("select id from clusters order by created_at limit 1")
-            .fetch_optional(&mut **tx)
+            .fetch_optional(&mut *write.tx)
             .await?;
     let (cluster,) = cluster.ok_or(Refusal::NoCluster)?;
-    let id: ProjectId = new_id(now);
+    let id: ProjectId = new_id(write.now);
     let inserted = sqlx::query(
         "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
          values ($1, $2, $3, $4, $5, 1, $6)
          on conflict (org_id, name) where deleted_at is null do nothing",
     )
     .bind(id.uuid())
-    .bind(org.uuid())
+    .bind(write.org().uuid())
     .bind(name.as_str())
     .bind(cluster)
     .bind(names::namespace(name, id))
-    .bind(sql(now))
-    .execute(&mut **tx)
+    .bind(sql(write.now))
+    .execute(&mut *write.tx)
     .await?;
-    let row = find(tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
+    let row = find(&mut write.tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
     check_not_deleting(row.desired)?;
     Ok(Accepted { row, changed: inserted.rows_affected() == 1 })
 }
 
-/// Refuses changes to a project that is being deleted.
-pub(super) fn check_not_deleting(desired: DesiredState) -> Result<(), Refusal> {
-    match desired {
-        DesiredState::Active | DesiredState::Paused => Ok(()),
-        DesiredState::Deleted => Err(Refusal::Refused(Refused::BeingDeleted)),
-    }
-}
-
-/// Locks the project, so that no service is declared in it; returns its desired state.
-async fn lock(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
-    let (desired,): (String,) =
-        sqlx::query_as("select desired from projects where id = $1 for update")
-            .bind(project.uuid())
-            .fetch_one(&mut **tx)
-            .await?;
-    read("desired state", desired)
-}
-
 /// Accepts the deletion of every service that is not being deleted yet.
 async fn delete_services(
-    tx: &mut Tx,
+    write: &mut Write<'_>,
     project: ProjectId,
-    context: &RequestContext<'_>,
-    now: Timestamp,
 ) -> Result<Vec<Service>, Refusal> {
     let rows = sqlx::query(
         "select * from services where project_id = $1 and desired <> 'deleted' order by id for update",
     )
     .bind(project.uuid())
-    .fetch_all(&mut **tx)
+    .fetch_all(&mut *write.tx)
     .await?;
     let mut deleted = Vec::new();
     for row in &rows {
-        let current = service(row)?;
-        let next = Service {
-            desired: DesiredState::Deleted,
-            generation: current.generation.saturating_add(1),
-            accepted_at: now,
-            ..current
-        };
-        record_generation(tx, &next, "delete", context, now).await?;
+        let next = next(service(row)?, write.now);
+        let next = Service { desired: DesiredState::Deleted, ..next };
+        write.record_generation(&next, "delete").await?;
         deleted.push(next);
     }
     Ok(deleted)
 }
 
-async fn record(
-    tx: &mut Tx,
-    project: &Project,
-    fact: Fact,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let event = NewEvent {
-        id: new_id(now),
-        org: project.org,
-        source: Source::User,
-        unit: Unit::Project(project.id),
-        generation: project.generation,
-        at: now,
-        fact,
-        trace: context.trace.clone(),
-        cause: None,
-    };
-    event::record(tx, &[event]).await
+async fn record(write: &mut Write<'_>, of: &ProjectRow, fact: Fact) -> Result<(), Error> {
+    write.record_about(Unit::Project(of.project.id), of.project.generation, fact).await
 }
 
-async fn request(
-    tx: &mut Tx,
-    project: &Project,
-    lane: Lane,
-    context: &RequestContext<'_>,
-    now: Timestamp,
-) -> Result<(), Error> {
-    let unit = Unit::Project(project.id);
-    let wanted = wake::Request::by(context, unit, project.org, project.cluster, lane);
-    wake::request(tx, &wanted, now).await
+async fn wake(write: &mut Write<'_>, of: &ProjectRow, lane: Lane) -> Result<(), Error> {
+    write.wake(Unit::Project(of.project.id), of.project.cluster, lane).await
 }

@@ -5,18 +5,18 @@ use trueup_model::event::Fact;
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::order::SecretValue;
 use trueup_model::secret::{Place, Secret, WrappedKey};
+use trueup_model::variable::Scope;
 use trueup_rules::admit::Refused;
 use trueup_rules::admit::variable::check_value;
 use trueup_rules::envelope::Encryptor;
 
-use super::config::{EntryRequest, Locked, lock, record_change};
+use super::config::{EntryRequest, lock, record_change};
 use super::entry::{EntryKind, check};
-use super::race::retry_on_conflict;
+use super::write::Write;
 use super::{Accepted, Refusal, RequestContext};
 use crate::App;
 use crate::db::clock::sql;
 use crate::db::new_id::{entropy, fresh_key};
-use crate::db::pool::Tx;
 use crate::secret::{secret, wrapped};
 
 /// A secret to set.
@@ -44,42 +44,35 @@ impl App {
     ) -> Result<Accepted<Secret>, Refusal> {
         check_value(wanted.value.reveal())
             .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
-        retry_on_conflict(|| self.try_set_secret(org, wanted, context, now)).await
+        self.write(org, context, now, |write| set(write, wanted)).await
     }
+}
 
-    async fn try_set_secret(
-        &self,
-        org: OrgId,
-        wanted: &SecretRequest<'_>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<Accepted<Secret>, Refusal> {
-        let entry = &wanted.entry;
-        let mut tx = self.begin(org).await?;
-        let locked = lock(&mut tx, entry).await?;
-        let before = check(&mut tx, &locked, entry, EntryKind::Secret).await?;
-        let set = store(&mut tx, &locked, wanted, context, now).await?;
-        let fact = Fact::SecretSet {
-            name: set.name.to_string(),
-            version: set.version,
-            principal: context.principal.name.clone(),
-        };
-        record_change(&mut tx, &locked, &before, fact, context, now).await?;
-        self.end(tx).await?;
-        Ok(Accepted { row: set, changed: true })
-    }
+async fn set(
+    mut write: Write<'_>,
+    wanted: &SecretRequest<'_>,
+) -> Result<Accepted<Secret>, Refusal> {
+    let entry = &wanted.entry;
+    let locked = lock(&mut write, entry).await?;
+    let before = check(&mut write.tx, &locked, entry, EntryKind::Secret).await?;
+    let row = store(&mut write, locked.scope, wanted).await?;
+    let fact = Fact::SecretSet {
+        name: row.name.to_string(),
+        version: row.version,
+        principal: write.principal(),
+    };
+    record_change(&mut write, &locked, &before, fact).await?;
+    write.finish(Accepted { row, changed: true }).await
 }
 
 /// Encrypts the value for its next version and writes it. The scope's lock serializes versions.
 async fn store(
-    tx: &mut Tx,
-    locked: &Locked,
+    write: &mut Write<'_>,
+    scope: Scope,
     wanted: &SecretRequest<'_>,
-    context: &RequestContext<'_>,
-    now: Timestamp,
 ) -> Result<Secret, Refusal> {
-    let (scope, name) = (locked.scope, wanted.entry.name);
-    let org_key = org_key(tx, scope.org, wanted.encryptor, now).await?;
+    let name = wanted.entry.name;
+    let org_key = org_key(write, scope.org, wanted.encryptor).await?;
     let (last,): (i64,) = sqlx::query_as(
         "select coalesce(max(version), 0) from secrets
          where project_id = $1 and service_id is not distinct from $2 and name = $3",
@@ -87,7 +80,7 @@ async fn store(
     .bind(scope.project.uuid())
     .bind(scope.service.map(ServiceId::uuid))
     .bind(name.as_str())
-    .fetch_one(&mut **tx)
+    .fetch_one(&mut *write.tx)
     .await?;
     let place = Place { scope, name: name.clone(), version: last.saturating_add(1) };
     let encrypted = wanted
@@ -109,23 +102,23 @@ async fn store(
     .bind(encrypted.nonce.as_slice())
     .bind(&encrypted.bytes)
     .bind(place.version)
-    .bind(&context.principal.name)
-    .bind(sql(now))
-    .fetch_one(&mut **tx)
+    .bind(write.principal_name())
+    .bind(sql(write.now))
+    .fetch_one(&mut *write.tx)
     .await?;
     Ok(secret(&row)?)
 }
 
 /// The org's data key, created with its first secret. Concurrent callers agree on one key.
 async fn org_key(
-    tx: &mut Tx,
+    write: &mut Write<'_>,
     org: OrgId,
     encryptor: &Encryptor,
-    now: Timestamp,
 ) -> Result<WrappedKey, Refusal> {
     const FIND: &str = "select key, nonce as key_nonce, sealed as key_sealed from org_keys
                         where org_id = $1";
-    if let Some(row) = sqlx::query(FIND).bind(org.uuid()).fetch_optional(&mut **tx).await? {
+    let found = sqlx::query(FIND).bind(org.uuid()).fetch_optional(&mut *write.tx).await?;
+    if let Some(row) = found {
         return Ok(wrapped(&row)?);
     }
     let new =
@@ -138,9 +131,9 @@ async fn org_key(
     .bind(i32::try_from(new.key).unwrap_or(i32::MAX))
     .bind(new.sealed.nonce.as_slice())
     .bind(&new.sealed.bytes)
-    .bind(sql(now))
-    .execute(&mut **tx)
+    .bind(sql(write.now))
+    .execute(&mut *write.tx)
     .await?;
-    let row = sqlx::query(FIND).bind(org.uuid()).fetch_one(&mut **tx).await?;
+    let row = sqlx::query(FIND).bind(org.uuid()).fetch_one(&mut *write.tx).await?;
     Ok(wrapped(&row)?)
 }

@@ -147,7 +147,7 @@ impl Worker {
             "update preview_requests set checked_at = $3
              where id = any($2) and cluster_id = $1 and state = 'filled'",
         )
-        .bind(lease.cluster.uuid())
+        .bind(lease.scope.uuid())
         .bind(holding.iter().map(|id| id.uuid()).collect::<Vec<_>>())
         .bind(sql(now))
         .execute(&mut *tx)
@@ -157,7 +157,7 @@ impl Worker {
                 "update preview_requests set state = 'void', why = $3
                  where id = $2 and cluster_id = $1 and state = 'filled'",
             )
-            .bind(lease.cluster.uuid())
+            .bind(lease.scope.uuid())
             .bind(id.uuid())
             .bind(why)
             .execute(&mut *tx)
@@ -210,7 +210,7 @@ async fn fill(
         "select order_digest, generation from preview_requests
          where id = $2 and cluster_id = $1 and state = 'waiting' for update",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(id.uuid())
     .fetch_optional(&mut **tx)
     .await?;
@@ -240,7 +240,7 @@ async fn set_state(
          where id = $2 and cluster_id = $1 and state = 'waiting'
            and (state, why) is distinct from ($3, $4)",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(id.uuid())
     .bind(state)
     .bind(why)

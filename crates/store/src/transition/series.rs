@@ -269,10 +269,10 @@ pub(super) async fn owners(
         service: Some(ServiceId::from_uuid(service)),
     };
     let claimed: Vec<(String, String, Uuid, Uuid)> = sqlx::query_as(
-        "select r.namespace, r.name, r.org_id, r.unit_id from resources r
+        "select r.namespace, r.name, r.org_id, r.subject_id from resources r
          join unnest($2::text[], $3::text[]) as n (namespace, name)
            on r.namespace = n.namespace and r.name = n.name
-         where r.cluster_id = $1 and r.kind = 'PersistentVolumeClaim' and r.unit_kind = 'service'",
+         where r.cluster_id = $1 and r.kind = 'PersistentVolumeClaim' and r.subject_kind = 'service'",
     )
     .bind(cluster.uuid())
     .bind(claims.0)

@@ -1,19 +1,50 @@
-//! Leases: each cluster has one lease holder at a time; the epoch fences off stale holders.
+//! Leases: each scope of work has one lease holder at a time; the epoch fences off stale holders.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use trueup_model::id::ClusterId;
+use trueup_model::org::PLATFORM;
+use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::{Error, Worker};
 
-/// The exclusive right to work on a cluster.
+/// What one holder at a time works on.
+pub trait LeaseScope: Copy + Send + Sync {
+    /// The kind of scope, as stored with leases and wakes.
+    const KIND: &'static str;
+
+    /// Which scope of this kind.
+    fn id(self) -> Uuid;
+}
+
+impl LeaseScope for ClusterId {
+    const KIND: &'static str = "cluster";
+
+    fn id(self) -> Uuid {
+        self.uuid()
+    }
+}
+
+/// The whole platform: work that is done once for all clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
-    /// Which cluster.
-    pub cluster: ClusterId,
+pub struct Platform;
+
+impl LeaseScope for Platform {
+    const KIND: &'static str = "platform";
+
+    fn id(self) -> Uuid {
+        PLATFORM.uuid()
+    }
+}
+
+/// The exclusive right to work on a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease<S = ClusterId> {
+    /// Which scope.
+    pub scope: S,
     /// Incremented on every acquisition.
     pub epoch: i64,
 }
@@ -31,9 +62,9 @@ impl Lease {
 
 /// The result of trying to acquire a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Turn<S = ClusterId> {
     /// The caller holds the lease now.
-    Ours(Lease),
+    Ours(Lease<S>),
     /// Another holder has the lease.
     Theirs {
         /// When that lease expires unless it is renewed.
@@ -41,10 +72,10 @@ pub enum Turn {
     },
 }
 
-impl Turn {
+impl<S> Turn<S> {
     /// The lease, if it was acquired.
     #[must_use]
-    pub fn ours(self) -> Option<Lease> {
+    pub fn ours(self) -> Option<Lease<S>> {
         match self {
             Self::Ours(lease) => Some(lease),
             Self::Theirs { .. } => None,
@@ -64,40 +95,44 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn acquire_lease(
+    pub async fn acquire_lease<S: LeaseScope>(
         &self,
-        cluster: ClusterId,
+        scope: S,
         holder: &str,
         dead: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<Turn, Error> {
+    ) -> Result<Turn<S>, Error> {
         let mut tx = self.begin().await?;
         let expired = |until: &Timestamp| *until <= now || Some(*until) == dead;
         // The common case, another holder has it, takes no lock.
         if let Some(until) =
-            held_by_another(&mut tx, cluster, holder).await?.filter(|until| !expired(until))
+            held_by_another(&mut tx, scope, holder).await?.filter(|until| !expired(until))
         {
             return Ok(Turn::Theirs { until });
         }
-        lock(&mut tx, cluster, holder).await?;
+        lock(&mut tx, scope, holder).await?;
         // Another process may have acquired it while this one waited for the lock.
         if let Some(until) =
-            held_by_another(&mut tx, cluster, holder).await?.filter(|until| !expired(until))
+            held_by_another(&mut tx, scope, holder).await?.filter(|until| !expired(until))
         {
             return Ok(Turn::Theirs { until });
         }
         let (epoch,): (i64,) = sqlx::query_as(
-            "update leases set holder = $2, epoch = epoch + 1 where cluster_id = $1 returning epoch",
+            "update leases set holder = $3, epoch = epoch + 1
+             where scope_kind = $1 and scope_id = $2 returning epoch",
         )
-        .bind(cluster.uuid())
+        .bind(S::KIND)
+        .bind(scope.id())
         .bind(holder)
         .fetch_one(&mut *tx)
         .await?;
         sqlx::query(
-            "insert into lease_heartbeats (cluster_id, epoch, expires_at) values ($1, $2, $3)
-             on conflict (cluster_id) do update set epoch = $2, expires_at = $3",
+            "insert into lease_heartbeats (scope_kind, scope_id, epoch, expires_at)
+             values ($1, $2, $3, $4)
+             on conflict (scope_kind, scope_id) do update set epoch = $3, expires_at = $4",
         )
-        .bind(cluster.uuid())
+        .bind(S::KIND)
+        .bind(scope.id())
         .bind(epoch)
         .bind(sql(expiry(now)))
         .execute(&mut *tx)
@@ -106,24 +141,31 @@ impl Worker {
         // cannot finish a claim of the new one.
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
-             where cluster_id = $1 and state = 'running'",
+             where scope_kind = $1 and scope_id = $2 and state = 'running'",
         )
-        .bind(cluster.uuid())
+        .bind(S::KIND)
+        .bind(scope.id())
         .execute(&mut *tx)
         .await?;
         tx.commit().await?;
-        Ok(Turn::Ours(Lease { cluster, epoch }))
+        Ok(Turn::Ours(Lease { scope, epoch }))
     }
 
     /// Renews a lease.
     ///
     /// # Errors
     /// [`Error::Fenced`] if another holder has the lease.
-    pub async fn renew_lease(&self, lease: Lease, now: Timestamp) -> Result<(), Error> {
+    pub async fn renew_lease<S: LeaseScope>(
+        &self,
+        lease: Lease<S>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let renewed = sqlx::query(
-            "update lease_heartbeats set expires_at = $3 where cluster_id = $1 and epoch = $2",
+            "update lease_heartbeats set expires_at = $4
+             where scope_kind = $1 and scope_id = $2 and epoch = $3",
         )
-        .bind(lease.cluster.uuid())
+        .bind(S::KIND)
+        .bind(lease.scope.id())
         .bind(lease.epoch)
         .bind(sql(expiry(now)))
         .execute(self.pool())
@@ -135,11 +177,17 @@ impl Worker {
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn release_lease(&self, lease: Lease, now: Timestamp) -> Result<(), Error> {
+    pub async fn release_lease<S: LeaseScope>(
+        &self,
+        lease: Lease<S>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         sqlx::query(
-            "update lease_heartbeats set expires_at = $3 where cluster_id = $1 and epoch = $2",
+            "update lease_heartbeats set expires_at = $4
+             where scope_kind = $1 and scope_id = $2 and epoch = $3",
         )
-        .bind(lease.cluster.uuid())
+        .bind(S::KIND)
+        .bind(lease.scope.id())
         .bind(lease.epoch)
         .bind(sql(now))
         .execute(self.pool())
@@ -149,16 +197,17 @@ impl Worker {
 }
 
 /// When another holder's lease expires; `None` if no other holder has one.
-async fn held_by_another(
+async fn held_by_another<S: LeaseScope>(
     tx: &mut Tx,
-    cluster: ClusterId,
+    scope: S,
     holder: &str,
 ) -> Result<Option<Timestamp>, Error> {
     let until: Option<(jiff_sqlx::Timestamp,)> = sqlx::query_as(
-        "select h.expires_at from leases l join lease_heartbeats h using (cluster_id)
-         where l.cluster_id = $1 and l.holder <> $2",
+        "select h.expires_at from leases l join lease_heartbeats h using (scope_kind, scope_id)
+         where l.scope_kind = $1 and l.scope_id = $2 and l.holder <> $3",
     )
-    .bind(cluster.uuid())
+    .bind(S::KIND)
+    .bind(scope.id())
     .bind(holder)
     .fetch_optional(&mut **tx)
     .await?;
@@ -166,29 +215,34 @@ async fn held_by_another(
 }
 
 /// Locks the lease row: other acquisitions wait until this transaction ends.
-async fn lock(tx: &mut Tx, cluster: ClusterId, holder: &str) -> Result<(), Error> {
+async fn lock<S: LeaseScope>(tx: &mut Tx, scope: S, holder: &str) -> Result<(), Error> {
     sqlx::query(
-        "insert into leases (cluster_id, holder, epoch) values ($1, $2, 0)
-         on conflict (cluster_id) do nothing",
+        "insert into leases (scope_kind, scope_id, holder, epoch) values ($1, $2, $3, 0)
+         on conflict (scope_kind, scope_id) do nothing",
     )
-    .bind(cluster.uuid())
+    .bind(S::KIND)
+    .bind(scope.id())
     .bind(holder)
     .execute(&mut **tx)
     .await?;
-    sqlx::query("select from leases where cluster_id = $1 for update")
-        .bind(cluster.uuid())
+    sqlx::query("select from leases where scope_kind = $1 and scope_id = $2 for update")
+        .bind(S::KIND)
+        .bind(scope.id())
         .execute(&mut **tx)
         .await?;
     Ok(())
 }
 
 /// Fails if the lease was lost, and blocks a new holder until this transaction ends.
-pub(crate) async fn fence(tx: &mut Tx, lease: Lease) -> Result<(), Error> {
-    let held: Option<(i64,)> =
-        sqlx::query_as("select epoch from leases where cluster_id = $1 and epoch = $2 for share")
-            .bind(lease.cluster.uuid())
-            .bind(lease.epoch)
-            .fetch_optional(&mut **tx)
-            .await?;
+pub(crate) async fn fence<S: LeaseScope>(tx: &mut Tx, lease: Lease<S>) -> Result<(), Error> {
+    let held: Option<(i64,)> = sqlx::query_as(
+        "select epoch from leases
+         where scope_kind = $1 and scope_id = $2 and epoch = $3 for share",
+    )
+    .bind(S::KIND)
+    .bind(lease.scope.id())
+    .bind(lease.epoch)
+    .fetch_optional(&mut **tx)
+    .await?;
     if held.is_some() { Ok(()) } else { Err(Error::Fenced) }
 }

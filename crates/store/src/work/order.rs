@@ -115,9 +115,9 @@ impl Worker {
     ) -> Result<Vec<Claimed>, Error> {
         fence(tx, lease).await?;
         let limit = usize::try_from(limit).unwrap_or(0);
-        let mut turns = self.turns(lease.cluster);
-        let claimed = wake::claim(tx, lease.cluster, &mut turns, limit, now).await?;
-        self.note_turns(lease.cluster, turns);
+        let mut turns = self.turns(lease.scope);
+        let claimed = wake::claim(tx, lease.scope, &mut turns, limit, now).await?;
+        self.note_turns(lease.scope, turns);
         Ok(claimed)
     }
 }
@@ -300,8 +300,8 @@ async fn merge_entries(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Resul
 /// A key that was recorded for a unit.
 #[derive(FromRow)]
 struct Recorded {
-    unit_kind: String,
-    unit_id: Uuid,
+    subject_kind: String,
+    subject_id: Uuid,
     kind: String,
     namespace: String,
     name: String,
@@ -312,14 +312,14 @@ struct Recorded {
 async fn load_recorded(tx: &mut Tx, orders: &mut BTreeMap<Unit, Order>) -> Result<(), Error> {
     let ids: Vec<Uuid> = orders.keys().map(|unit| unit_uuid(*unit)).collect();
     let rows: Vec<Recorded> = sqlx::query_as(
-        "select unit_kind, unit_id, kind, namespace, name, uid, unwanted_since_generation
-             from resources where unit_id = any($1)",
+        "select subject_kind, subject_id, kind, namespace, name, uid, unwanted_since_generation
+             from resources where subject_id = any($1)",
     )
     .bind(&ids)
     .fetch_all(&mut **tx)
     .await?;
     for row in rows {
-        if let Some(order) = orders.get_mut(&unit(&row.unit_kind, row.unit_id)) {
+        if let Some(order) = orders.get_mut(&unit(&row.subject_kind, row.subject_id)?) {
             let kind = read("kind", row.kind)?;
             let key = ResourceKey { kind, namespace: row.namespace, name: row.name };
             if let Some(since) = row.unwanted_since_generation {
@@ -351,14 +351,14 @@ async fn record_keys(
         return Ok(());
     }
     sqlx::query(
-        "insert into resources (cluster_id, kind, namespace, name, unit_kind, unit_id, org_id,
+        "insert into resources (cluster_id, kind, namespace, name, subject_kind, subject_id, org_id,
                                 first_generation, recorded_at)
-         select $1, k.kind, k.namespace, k.name, k.unit_kind, k.unit_id, k.org_id, k.generation, $2
+         select $1, k.kind, k.namespace, k.name, k.subject_kind, k.subject_id, k.org_id, k.generation, $2
          from unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[], $8::uuid[], $9::bigint[])
-              as k (kind, namespace, name, unit_kind, unit_id, org_id, generation)
+              as k (kind, namespace, name, subject_kind, subject_id, org_id, generation)
          on conflict (cluster_id, kind, namespace, name) do nothing",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(sql(now))
     .bind(new.iter().map(|(key, ..)| key.kind.as_str()).collect::<Vec<_>>())
     .bind(new.iter().map(|(key, ..)| key.namespace.as_str()).collect::<Vec<_>>())
@@ -406,7 +406,7 @@ async fn record_wants(
          where r.cluster_id = $1 and r.kind = w.kind and r.namespace = w.namespace and r.name = w.name
            and r.org_id = w.org_id",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(changed.iter().map(|(key, ..)| key.kind.as_str()).collect::<Vec<_>>())
     .bind(changed.iter().map(|(key, ..)| key.namespace.as_str()).collect::<Vec<_>>())
     .bind(changed.iter().map(|(key, ..)| key.name.as_str()).collect::<Vec<_>>())

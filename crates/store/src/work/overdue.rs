@@ -31,6 +31,6 @@ impl Worker {
         .bind(sql(before))
         .fetch_all(self.pool())
         .await?;
-        Ok(rows.into_iter().map(|(kind, id)| unit(&kind, id)).collect())
+        rows.into_iter().map(|(kind, id)| unit(&kind, id)).collect()
     }
 }

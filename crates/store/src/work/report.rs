@@ -22,11 +22,11 @@ use uuid::Uuid;
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
-use crate::db::row::{json, read, unit, unit_uuid};
+use crate::db::row::{read, unit, unit_uuid};
 use crate::status::NewStatus;
 use crate::work::lease::{Lease, fence};
 use crate::work::wake;
-use crate::{Error, Worker, domain, endpoint, event, project, quota, status, variable};
+use crate::{Error, Worker, domain, endpoint, event, project, quota, receipt, status, variable};
 
 impl Worker {
     /// Records reports, at most one per unit; returns how many had news.
@@ -90,7 +90,7 @@ impl Worker {
             let inputs = Inputs {
                 desired,
                 generation,
-                cluster: lease.cluster,
+                cluster: lease.scope,
                 previous: previous.clone(),
                 observation: latest_observation(report, last.as_ref()),
                 outcome: report.outcome.clone(),
@@ -130,7 +130,7 @@ async fn mark_batch(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<boo
          on conflict (cluster_id) do update set epoch = $2, batch = $3
          where (m.epoch, m.batch) < ($2, $3)",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(lease.epoch)
     .bind(batch)
     .execute(&mut **tx)
@@ -190,7 +190,7 @@ async fn desired_states(
     .await?;
     rows.into_iter()
         .map(|(kind, id, desired, generation)| {
-            Ok((unit(&kind, id), (read("desired state", desired)?, generation)))
+            Ok((unit(&kind, id)?, (read("desired state", desired)?, generation)))
         })
         .collect()
 }
@@ -217,7 +217,7 @@ async fn record_uids(
          where r.cluster_id = $1 and r.kind = s.kind and r.namespace = s.namespace and r.name = s.name
            and r.org_id = s.org_id and r.uid is distinct from s.uid",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(seen.iter().map(|(_, seen)| seen.key.kind.as_str()).collect::<Vec<_>>())
     .bind(seen.iter().map(|(_, seen)| seen.key.namespace.as_str()).collect::<Vec<_>>())
     .bind(seen.iter().map(|(_, seen)| seen.key.name.as_str()).collect::<Vec<_>>())
@@ -260,13 +260,13 @@ async fn wake_for_next_anchors(
          where not exists (select from resources r where r.cluster_id = $1 and r.kind = 'ConfigMap'
                              and r.namespace = w.namespace and r.name = w.name)",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(namespaces)
     .bind(next)
     .fetch_all(&mut **tx)
     .await?;
     for (unit, org) in unknown.iter().filter_map(|key| wanted.get(key)) {
-        let again = wake::Request::repair(*unit, *org, lease.cluster);
+        let again = wake::Request::repair(*unit, *org, lease.scope);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
@@ -281,7 +281,7 @@ async fn wake_broken(
 ) -> Result<(), Error> {
     let broken = |report: &&Report| matches!(report.outcome, Outcome::Broken { .. });
     for report in recorded.iter().map(|(report, ..)| *report).filter(broken) {
-        let again = wake::Request::repair(report.unit, report.org, lease.cluster);
+        let again = wake::Request::repair(report.unit, report.org, lease.scope);
         wake::request(tx, &again, now).await?;
     }
     Ok(())
@@ -294,7 +294,7 @@ fn converged(recorded: &[(&Report, DesiredState, bool)]) -> Vec<(ServiceId, i64)
         .filter(|(report, ..)| report.outcome == Outcome::Converged && report.observation.is_some())
         .filter_map(|(report, ..)| match report.unit {
             Unit::Service(service) => Some((service, report.generation)),
-            Unit::Project(_) | Unit::Org(_) => None,
+            Unit::Project(_) => None,
         })
         .collect()
 }
@@ -324,7 +324,7 @@ async fn events(
                 id,
                 org,
                 source,
-                unit,
+                subject: unit.into(),
                 generation,
                 at: now,
                 fact,
@@ -366,7 +366,7 @@ async fn forget_removed(
          where r.cluster_id = $1 and r.kind = g.kind and r.namespace = g.namespace and r.name = g.name
            and r.org_id = g.org_id",
     )
-    .bind(lease.cluster.uuid())
+    .bind(lease.scope.uuid())
     .bind(removed.iter().map(|(_, key)| key.kind.as_str()).collect::<Vec<_>>())
     .bind(removed.iter().map(|(_, key)| key.namespace.as_str()).collect::<Vec<_>>())
     .bind(removed.iter().map(|(_, key)| key.name.as_str()).collect::<Vec<_>>())
@@ -390,18 +390,8 @@ async fn record_absences(
                 project::complete_deletion(tx, project, report.org, receipt).await?;
                 continue;
             }
-            Unit::Org(_) => continue,
         };
-        sqlx::query(
-            "insert into receipts (service_id, org_id, receipt, verified_at) values ($1, $2, $3, $4)
-             on conflict (service_id) do nothing",
-        )
-        .bind(service.uuid())
-        .bind(report.org.uuid())
-        .bind(json(receipt))
-        .bind(sql(receipt.verified_at))
-        .execute(&mut **tx)
-        .await?;
+        receipt::insert(tx, report.unit.into(), report.org, receipt).await?;
         variable::shred(tx, service).await?;
         // A port that an unverified Service may still use is not released.
         if !receipt.unproven.iter().any(|left| left.key.kind == Kind::Service) {

@@ -69,18 +69,14 @@ impl Worker {
             return Ok(0);
         }
         let mut heads = heads(&mut tx, &ready).await?;
-        let seals: Vec<Seal> = ready
-            .into_iter()
-            .map(|ready| {
-                let (position, hash) =
-                    heads.get(&ready.org_id).copied().unwrap_or((0, Hash::START));
-                let position = position.saturating_add(1);
-                let org = OrgId::from_uuid(ready.org_id);
-                let hash = ready.shown.link(&hash, org, position);
-                heads.insert(ready.org_id, (position, hash));
-                Seal { ready, position, hash }
-            })
-            .collect();
+        let mut seals: Vec<Seal> = Vec::with_capacity(ready.len());
+        for ready in ready {
+            let (position, hash) = heads.get(&ready.org_id).copied().unwrap_or((0, Hash::START));
+            let position = position.saturating_add(1);
+            let hash = ready.shown.link(&hash, OrgId::from_uuid(ready.org_id), position)?;
+            heads.insert(ready.org_id, (position, hash));
+            seals.push(Seal { ready, position, hash });
+        }
         insert(&mut tx, &seals, now).await?;
         crash::point("sealer.sealing").await;
         tx.commit().await?;
@@ -142,14 +138,14 @@ pub(crate) fn stored(hash: &[u8]) -> Result<Hash, Error> {
 
 async fn insert(tx: &mut Tx, seals: &[Seal], now: Timestamp) -> Result<(), Error> {
     sqlx::query(
-        "insert into event_seals (org_id, position, event_id, unit_id, type, generation, hash, sealed_at)
+        "insert into event_seals (org_id, position, event_id, subject_id, type, generation, hash, sealed_at)
          select s.*, $8 from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::uuid[], $5::text[],
                                     $6::bigint[], $7::bytea[]) as s",
     )
     .bind(seals.iter().map(|seal| seal.ready.org_id).collect::<Vec<_>>())
     .bind(seals.iter().map(|seal| seal.position).collect::<Vec<_>>())
     .bind(seals.iter().map(|seal| seal.ready.event_id).collect::<Vec<_>>())
-    .bind(seals.iter().map(|seal| seal.ready.shown.unit_id).collect::<Vec<_>>())
+    .bind(seals.iter().map(|seal| seal.ready.shown.subject_id).collect::<Vec<_>>())
     .bind(seals.iter().map(|seal| seal.ready.shown.r#type.as_str()).collect::<Vec<_>>())
     .bind(seals.iter().map(|seal| seal.ready.shown.generation).collect::<Vec<_>>())
     .bind(seals.iter().map(|seal| seal.hash.as_bytes()).collect::<Vec<_>>())

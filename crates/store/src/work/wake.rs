@@ -17,10 +17,8 @@ use trueup_rules::fair_queue::backoff;
 use uuid::Uuid;
 
 use crate::db::clock::sql;
-use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::db::row::unit_uuid;
-use crate::door::RequestContext;
 use crate::work::lease::{Lease, fence};
 use crate::{Error, Worker, event};
 
@@ -28,6 +26,7 @@ mod backlog;
 mod claim;
 
 pub use backlog::{LaneLoad, WakeFilter};
+pub(crate) use backlog::{find, generation};
 pub(crate) use claim::claim;
 
 /// Backoff after a defect: doubled each time, from the first value up to the second.
@@ -47,17 +46,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Caused by a user's request.
-    pub(crate) fn by(
-        context: &RequestContext<'_>,
-        unit: Unit,
-        org: OrgId,
-        cluster: ClusterId,
-        lane: Lane,
-    ) -> Self {
-        Self { unit, org, cluster, lane, trace: context.trace.clone(), fresh: false }
-    }
-
     /// Caused by a divergence, not by a request.
     pub(crate) const fn repair(unit: Unit, org: OrgId, cluster: ClusterId) -> Self {
         Self { unit, org, cluster, lane: Lane::Repair, trace: None, fresh: false }
@@ -70,9 +58,10 @@ impl Request {
 /// does not replace the lane of a user's request.
 pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Result<(), Error> {
     sqlx::query(
-        "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, trace, fresh)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)
-         on conflict (unit_kind, unit_id) do update set
+        "insert into wakes as w (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at, trace,
+                                fresh)
+         values ($1, $2, $3, 'cluster', $4, $5, $6, $7, $8)
+         on conflict (subject_kind, subject_id) do update set
              requested_seq = w.requested_seq + 1,
              lane = case when $9 or w.state = 'running' then $5
                          when w.lane in ('user_change', 'delete') then w.lane
@@ -105,15 +94,15 @@ impl Worker {
     /// The database cannot be reached.
     pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
         let woken = sqlx::query(
-            "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-             select 'project', id, org_id, cluster_id,
+            "insert into wakes (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at)
+             select 'project', id, org_id, 'cluster', cluster_id,
                     case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
                  from projects where cluster_id = $1 and deleted_at is null
              union all
-             select 'service', id, org_id, cluster_id,
+             select 'service', id, org_id, 'cluster', cluster_id,
                     case when desired = 'deleted' then 'delete' else 'repair' end, $2
                  from services where cluster_id = $1 and deleted_at is null
-             on conflict (unit_kind, unit_id) do nothing",
+             on conflict (subject_kind, subject_id) do nothing",
         )
         .bind(cluster.uuid())
         .bind(sql(now))
@@ -138,11 +127,11 @@ impl Worker {
         // With a new sequence number: a late finish of the stale claim must not end the next one.
         let lost = sqlx::query(
             "update wakes w set state = 'queued', claimed_seq = null, requested_seq = requested_seq + 1
-             where cluster_id = $1 and state = 'running' and not exists (
+             where scope_id = $1 and state = 'running' and not exists (
                  select from unnest($2::text[], $3::uuid[]) as u (kind, id)
-                 where u.kind = w.unit_kind and u.id = w.unit_id)",
+                 where u.kind = w.subject_kind and u.id = w.subject_id)",
         )
-        .bind(lease.cluster.uuid())
+        .bind(lease.scope.uuid())
         .bind(in_flight.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
         .bind(in_flight.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
         .execute(&mut *tx)
@@ -185,19 +174,12 @@ impl Worker {
         let mut tx = self.begin().await?;
         let again = finish(&mut tx, slice::from_ref(wake), now).await?;
         if wake.trace.is_some()
-            && let Some(generation) = backlog::generation(&mut tx, wake.unit, wake.org).await?
+            && let Some(generation) = generation(&mut tx, wake.unit, wake.org).await?
         {
-            let event = NewEvent {
-                id: new_id(now),
-                org: wake.org,
-                source: Source::Reconciler,
-                unit: wake.unit,
-                generation,
-                at: now,
-                fact: Fact::ReconcileChecked { outcome: outcome.label().to_owned() },
-                trace: wake.trace.clone(),
-                cause: None,
-            };
+            let fact = Fact::ReconcileChecked { outcome: outcome.label().to_owned() };
+            let (unit, source) = (wake.unit, Source::Reconciler);
+            let event = event::about(wake.org, unit.into(), generation, fact, source, now);
+            let event = NewEvent { trace: wake.trace.clone(), ..event };
             event::record(&mut tx, &[event]).await?;
         }
         tx.commit().await?;
@@ -220,7 +202,7 @@ impl Worker {
         sqlx::query(
             "update wakes set state = 'queued', claimed_seq = null, due_at = $3, last_error = $4,
                     attempts = attempts + 1
-             where unit_kind = $1 and unit_id = $2 and claimed_seq = $5 and org_id = $6",
+             where subject_kind = $1 and subject_id = $2 and claimed_seq = $5 and org_id = $6",
         )
         .bind(wake.unit.kind())
         .bind(unit_uuid(wake.unit))
@@ -262,7 +244,7 @@ async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, E
     let done = sqlx::query(
         "delete from wakes w
          using unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[]) as e (kind, id, seq, org_id)
-         where w.unit_kind = e.kind and w.unit_id = e.id and w.requested_seq = e.seq
+         where w.subject_kind = e.kind and w.subject_id = e.id and w.requested_seq = e.seq
            and w.claimed_seq = e.seq and w.org_id = e.org_id",
     )
     .bind(&kinds)
@@ -278,7 +260,7 @@ async fn finish(tx: &mut Tx, wakes: &[Claimed], now: Timestamp) -> Result<u64, E
         "update wakes w set state = 'queued', claimed_seq = null, due_at = $4, last_error = null,
                 attempts = 0, poison = 0
          from unnest($1::text[], $2::uuid[], $3::bigint[], $5::uuid[]) as e (kind, id, seq, org_id)
-         where w.unit_kind = e.kind and w.unit_id = e.id and w.claimed_seq = e.seq
+         where w.subject_kind = e.kind and w.subject_id = e.id and w.claimed_seq = e.seq
            and w.org_id = e.org_id",
     )
     .bind(&kinds)
@@ -307,7 +289,7 @@ pub(crate) async fn poison(
                 state = case when poison + 1 >= $6 and requested_seq = $3 then 'dead' else 'queued' end,
                 died_at = case when poison + 1 >= $6 and requested_seq = $3 then $7::timestamptz end,
                 due_at = case when requested_seq = $3 then $5 else $7 end
-         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
+         where subject_kind = $1 and subject_id = $2 and claimed_seq = $3 and org_id = $8 returning state",
     )
     .bind(wake.unit.kind())
     .bind(unit_uuid(wake.unit))
@@ -326,7 +308,7 @@ pub(crate) async fn poison(
 pub(crate) async fn drop_claimed(tx: &mut Tx, wake: &Claimed) -> Result<(), Error> {
     sqlx::query(
         "delete from wakes
-         where unit_kind = $1 and unit_id = $2 and claimed_seq = $3 and org_id = $4",
+         where subject_kind = $1 and subject_id = $2 and claimed_seq = $3 and org_id = $4",
     )
     .bind(wake.unit.kind())
     .bind(unit_uuid(wake.unit))

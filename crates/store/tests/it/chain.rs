@@ -17,7 +17,7 @@ fn walk(events: &[SealedEvent]) -> Result<Walk, Break> {
             id: &event.id.to_string(),
             source: &wire_source(&event.source),
             kind: &wire_type(&event.kind, event.version),
-            subject: &event.unit.to_string(),
+            subject: &event.subject.to_string(),
             generation: event.generation,
             time: event.at,
             trace: event.trace.as_deref(),

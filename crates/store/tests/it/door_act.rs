@@ -27,7 +27,8 @@ async fn an_action_is_a_new_generation_with_release_event_and_wake() {
     assert!(!again.changed);
     assert_eq!(again.row.service.generation, 2);
 
-    let seq: i64 = stage.one("select requested_seq from wakes where unit_kind = 'service'").await;
+    let seq: i64 =
+        stage.one("select requested_seq from wakes where subject_kind = 'service'").await;
     assert_eq!(seq, 2);
     let actions: Vec<String> =
         stage.all("select body->>'action' from events where type = 'ServiceQueued' order by at, generation").await;

@@ -35,7 +35,7 @@ async fn changes_share_one_wake_that_counts_requests_and_stays_due() {
     let wakes: Vec<String> = stage
         .all(
             "select concat_ws(' ', state, requested_seq, claimed_seq, extract(epoch from due_at)::bigint)
-              from wakes where unit_kind = 'service'",
+              from wakes where subject_kind = 'service'",
         )
         .await;
     assert_eq!(wakes, [format!("queued 3 {}", at(1).as_second())]);

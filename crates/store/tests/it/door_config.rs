@@ -159,7 +159,7 @@ async fn a_project_entry_changes_exactly_the_services_that_read_it() {
     assert_eq!(stage.generations().await, ["a 3", "b 2", "c 2", "d 3", "gone 2"]);
     let kinds: Vec<String> = stage
         .all(
-            "select e.type || ' ' || e.unit_kind from events e
+            "select e.type || ' ' || e.subject_kind from events e
              join event_queue q on q.event_id = e.id where e.type like 'Secret%' order by q.seq",
         )
         .await;

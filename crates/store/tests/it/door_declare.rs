@@ -33,10 +33,10 @@ async fn a_new_service_is_recorded_whole_in_one_transaction() {
         .all(&format!(
             "select xmin::text from services where id = '{id}'
              union select xmin::text from releases where service_id = '{id}'
-             union select xmin::text from statuses where unit_id = '{id}'
-             union select xmin::text from events where unit_id = '{id}'
-             union select xmin::text from event_queue where unit_id = '{id}'
-             union select xmin::text from wakes where unit_id = '{id}'"
+             union select xmin::text from statuses where subject_id = '{id}'
+             union select xmin::text from events where subject_id = '{id}'
+             union select xmin::text from event_queue where subject_id = '{id}'
+             union select xmin::text from wakes where subject_id = '{id}'"
         ))
         .await;
     assert_eq!(transactions.len(), 1, "{transactions:?}");
@@ -49,14 +49,14 @@ async fn the_event_names_the_principal_and_the_wake_is_due_at_once() {
     let event: String = stage
         .one(&format!(
             "select concat_ws(' ', type, source, generation, body->>'principal', body->>'deletes', trace)
-             from events where unit_id = '{id}'"
+             from events where subject_id = '{id}'"
         ))
         .await;
     assert_eq!(event, "ServiceQueued user 1 owner false 0af7651916cd43dd8448eb211c80319c");
     let wake: String = stage
         .one(&format!(
             "select concat_ws(' ', state, lane, requested_seq, attempts, extract(epoch from due_at)::bigint)
-             from wakes where unit_id = '{id}'"
+             from wakes where subject_id = '{id}'"
         ))
         .await;
     assert_eq!(wake, format!("queued user_change 1 0 {}", at(1).as_second()));
@@ -68,7 +68,7 @@ async fn declaring_the_same_again_writes_nothing() {
     let first = stage.declare("web", "nginx:1").await;
     let before = stage.rows().await;
     let version = "select concat_ws(' ', s.xmin, w.xmin, w.requested_seq)
-                   from services s join wakes w on w.unit_id = s.id";
+                   from services s join wakes w on w.subject_id = s.id";
     let written: String = stage.one(version).await;
 
     let second = stage.declare("web", "nginx:1").await;
@@ -99,7 +99,8 @@ async fn concurrent_changes_each_get_a_generation() {
         answers.iter().map(|answer| answer.row.service.generation).collect();
     generations.sort_unstable();
     assert_eq!(generations, (1..=8).collect::<Vec<_>>());
-    let last: i64 = stage.one("select requested_seq from wakes where unit_kind = 'service'").await;
+    let last: i64 =
+        stage.one("select requested_seq from wakes where subject_kind = 'service'").await;
     assert_eq!(last, 8);
 }
 
@@ -138,10 +139,10 @@ async fn a_request_cancelled_at_any_await_is_recorded_whole_or_not_at_all() {
     let stage = Stage::new().await;
     let whole: &str = "select concat_ws(' ',
         (select count(*) from services), (select count(*) from releases),
-        (select count(*) from statuses where unit_kind = 'service'),
-        (select count(*) from wakes where unit_kind = 'service'),
-        (select count(*) from events where unit_kind = 'service'),
-        (select count(*) from event_queue q join services s on s.id = q.unit_id))";
+        (select count(*) from statuses where subject_kind = 'service'),
+        (select count(*) from wakes where subject_kind = 'service'),
+        (select count(*) from events where subject_kind = 'service'),
+        (select count(*) from event_queue q join services s on s.id = q.subject_id))";
     let request = web("nginx:1");
     let (mut cut, mut done) = (0, 0);
     for polls in 0..40 {

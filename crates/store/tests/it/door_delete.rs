@@ -19,7 +19,7 @@ async fn deleting_is_a_new_generation_in_the_lane_for_deletions() {
     let expected = [("event_queue", 1), ("events", 1), ("releases", 1)];
     assert_eq!(grown, expected.map(|(table, count)| (table.to_owned(), count)));
     let wake: String = stage
-        .one("select concat_ws(' ', lane, requested_seq) from wakes where unit_kind = 'service'")
+        .one("select concat_ws(' ', lane, requested_seq) from wakes where subject_kind = 'service'")
         .await;
     assert_eq!(wake, "delete 2");
     let deletes: String =

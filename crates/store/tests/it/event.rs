@@ -24,7 +24,7 @@ async fn story(stage: &Stage) -> Unit {
 #[tokio::test]
 async fn filters_and_orders_combine() {
     let stage = Stage::new().await;
-    let of = Some(story(&stage).await);
+    let of = Some(story(&stage).await.into());
     let kind = Some("ServiceQueued".to_owned());
     let newest = EventOrder::NewestFirst;
     let all = EventQuery::default;
@@ -73,7 +73,7 @@ async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
     }
     stage.seal().await;
     let events = stage
-        .events(stage.db.org, EventQuery { of: Some(unit(&row)), ..EventQuery::default() })
+        .events(stage.db.org, EventQuery { of: Some(unit(&row).into()), ..EventQuery::default() })
         .await;
     let name = |event: &SealedEvent| format!("{}@{}", event.kind, event.generation);
     let lines: Vec<String> = events

@@ -97,7 +97,7 @@ async fn an_object_recorded_after_its_removal_request_is_reported_as_recorded() 
     assert!(!requested().await.unwrap()[0].recorded);
     let recorded = "update resources set namespace = 'shop', name = 'left'
                     where kind = 'ConfigMap' and name = (select min(name) from resources
-                        where kind = 'ConfigMap' and unit_kind = 'service') returning 1";
+                        where kind = 'ConfigMap' and subject_kind = 'service') returning 1";
     assert_eq!(stage.all::<i32>(recorded).await, [1]);
     assert!(requested().await.unwrap()[0].recorded);
 }

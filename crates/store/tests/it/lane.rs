@@ -16,8 +16,8 @@ impl Stage {
         let (org, cluster, lane) = (org.uuid(), self.db.cluster.uuid(), lane.into_str());
         let due = at(seconds);
         let statement = format!(
-            "insert into wakes (unit_kind, unit_id, org_id, cluster_id, lane, due_at)
-             select 'service', gen_random_uuid(), '{org}', '{cluster}', '{lane}',
+            "insert into wakes (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at)
+             select 'service', gen_random_uuid(), '{org}', 'cluster', '{cluster}', '{lane}',
                     '{due}'::timestamptz + g * interval '1 microsecond'
              from generate_series(1, {count}) g"
         );
@@ -248,8 +248,8 @@ async fn a_repair_keeps_the_lane_and_trace_of_a_user_request() {
     stage.declare("web", "nginx:1").await;
     let woken = stage.db.worker.wake_all(stage.db.cluster, at(2)).await.unwrap();
     assert_eq!(woken, 0, "both wait already");
-    let lane: String = stage.one("select lane from wakes where unit_kind = 'service'").await;
+    let lane: String = stage.one("select lane from wakes where subject_kind = 'service'").await;
     assert_eq!(lane, "user_change");
-    let trace: String = stage.one("select trace from wakes where unit_kind = 'service'").await;
+    let trace: String = stage.one("select trace from wakes where subject_kind = 'service'").await;
     assert_eq!(trace, "0af7651916cd43dd8448eb211c80319c");
 }

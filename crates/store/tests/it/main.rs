@@ -88,3 +88,5 @@ mod upgrade;
 mod wake;
 #[cfg(test)]
 mod wall;
+#[cfg(test)]
+mod write;

@@ -122,9 +122,9 @@ async fn an_unwanted_key_is_recorded_with_its_generation_before_it_may_be_pruned
     let row = stage.declare("web", "nginx:1").await.row;
     stage.orders(1).await;
     sqlx::query(
-        "insert into resources (cluster_id, kind, namespace, name, org_id, unit_kind, unit_id,
+        "insert into resources (cluster_id, kind, namespace, name, org_id, subject_kind, subject_id,
                                 first_generation, recorded_at)
-         select cluster_id, kind, namespace, 'former', org_id, unit_kind, unit_id, 1, recorded_at
+         select cluster_id, kind, namespace, 'former', org_id, subject_kind, subject_id, 1, recorded_at
          from resources where kind = 'Deployment'",
     )
     .execute(&stage.owner)

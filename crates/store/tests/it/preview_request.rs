@@ -143,7 +143,7 @@ async fn a_previewed_order_equals_the_drivers_order() {
     stage.declare("web", "nginx:1").await;
     set_variable_for(&stage, stage.db.org).await;
     let id = stage.requested("nginx:2", 5).await;
-    let orders = worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap();
+    let orders = worker.pending_previews(lease.scope, 9, at(6)).await.unwrap();
     assert_eq!(orders.len(), 1);
     assert_eq!(orders[0].id, id);
     let previewed = orders[0].order.clone().unwrap();
@@ -184,7 +184,7 @@ async fn a_request_is_filled_once_and_only_by_the_lease_holder() {
     worker.finish_preview(lease, id, &other, at(6)).await.unwrap();
     worker.finish_preview(lease, id, &PreviewResult::Failed("no".to_owned()), at(6)).await.unwrap();
     assert_eq!(stage.seen(id, 6).await, filled);
-    assert!(worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap().is_empty());
+    assert!(worker.pending_previews(lease.scope, 9, at(6)).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn an_unfilled_request_times_out_after_a_minute_and_says_why() {
         why.contains("no process works on cluster test now, no watch event was ever received"),
         "{why}"
     );
-    assert!(worker.pending_previews(lease.cluster, 9, at(60)).await.unwrap().is_empty());
+    assert!(worker.pending_previews(lease.scope, 9, at(60)).await.unwrap().is_empty());
     let waits = PreviewResult::Waits("the cluster does not answer: gone".to_owned());
     worker.finish_preview(lease, id, &waits, at(59)).await.unwrap();
     let why = stage.seen(id, 60).await.why.unwrap();
@@ -299,7 +299,7 @@ async fn a_request_whose_order_changed_says_so() {
     stage.declare("web", "nginx:1").await;
     stage.requested("nginx:2", 1).await;
     set_variable_for(&stage, stage.db.org).await;
-    let pending = worker.pending_previews(lease.cluster, 9, at(3)).await.unwrap();
+    let pending = worker.pending_previews(lease.scope, 9, at(3)).await.unwrap();
     let why = pending[0].order.clone().unwrap_err();
     assert!(why.contains("changed since the preview was requested; request a new one"), "{why}");
     // A freeze of the service is part of its order.
@@ -307,7 +307,7 @@ async fn a_request_whose_order_changed_says_so() {
     let freeze = FreezeRequest { reason: Some("an audit") };
     app.freeze_service(stage.db.org, of, freeze, &stage.context(), at(4)).await.unwrap();
     let id = stage.requested("nginx:3", 5).await;
-    let pending = worker.pending_previews(lease.cluster, 9, at(6)).await.unwrap();
+    let pending = worker.pending_previews(lease.scope, 9, at(6)).await.unwrap();
     let order = pending.into_iter().find(|pending| pending.id == id).unwrap().order.unwrap();
     assert_eq!(order.freeze.unwrap().why, "an audit");
 }

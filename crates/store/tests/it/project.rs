@@ -201,13 +201,16 @@ async fn a_forced_project_deletion_frees_the_name_and_leftovers_become_findings(
     let order = orders.iter().find(|order| order.unit == unit).expect("it should be woken");
     let force = order.permit.force.clone().expect("the order should carry the forced deletion");
     assert_eq!(force.reason, "nobody runs it");
-    let keys = "select count(*) from resources where unit_kind = 'project'";
+    let keys = "select count(*) from resources where subject_kind = 'project'";
     let recorded = stage.one::<i64>(keys).await;
     assert!(recorded > 0);
 
     // A late receipt for the generation before does not complete the deletion.
     worker.record_reports(lease, &[proof(&ended)], at(7)).await.unwrap();
-    assert_eq!(stage.one::<i64>("select count(*) from project_receipts").await, 0);
+    assert_eq!(
+        stage.one::<i64>("select count(*) from receipts where subject_kind = 'project'").await,
+        0
+    );
     let candidate = OrphanCandidate {
         key: ResourceKey::new(Kind::Namespace, "", &ended.project.namespace),
         uid: "u-1".to_owned(),

@@ -62,7 +62,7 @@ async fn a_status_changed_by_hand_is_detected() {
     let row = stage.declare("web", "nginx:1").await.row;
     stage.db.worker.record_reports(lease, &[converged(&row, 1)], at(10)).await.unwrap();
     assert_eq!(stage.assert_rebuildable().await, 1);
-    let forge = "update statuses set status = jsonb_set(status, '{health}', '\"error\"') where unit_kind = 'service'";
+    let forge = "update statuses set status = jsonb_set(status, '{health}', '\"error\"') where subject_kind = 'service'";
     sqlx::query(forge).execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
     let found = rebuilt.iter().find_map(|one| match &one.comparison {

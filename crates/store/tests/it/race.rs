@@ -30,7 +30,7 @@ impl Other {
         let (pid,) =
             sqlx::query_as("select pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
         sqlx::query("begin").execute(&mut connection).await.unwrap();
-        let held = sqlx::query("select 1 from wakes where unit_id = $1 for update")
+        let held = sqlx::query("select 1 from wakes where subject_id = $1 for update")
             .bind(service.uuid())
             .execute(&mut connection)
             .await

@@ -107,7 +107,7 @@ async fn a_forced_deletion_frees_name_and_quota_and_keeps_recorded_keys() {
         worker.finish_wake(&wake, at(1)).await.unwrap();
     }
     stage.delete("web").await.unwrap();
-    let keys = "select count(*) from resources where unit_kind = 'service'";
+    let keys = "select count(*) from resources where subject_kind = 'service'";
     let recorded = stage.one::<i64>(keys).await;
     assert!(recorded > 0);
     let end = ServiceOperation::ForceDelete { reason: " the node burnt ".to_owned() };

@@ -56,7 +56,9 @@ async fn each_change_of_phase_is_stored_with_its_events() {
         let now = stage.find("web").await.unwrap();
         assert_eq!((now.status.phase, now.status.health), edge);
         let columns: String = stage
-            .one("select concat_ws(' ', phase, health) from statuses where unit_kind = 'service'")
+            .one(
+                "select concat_ws(' ', phase, health) from statuses where subject_kind = 'service'",
+            )
             .await;
         assert_eq!(columns, format!("{} {}", edge.0.into_str(), edge.1.into_str()));
         expected.extend(events.into_iter().map(str::to_owned));

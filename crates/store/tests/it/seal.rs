@@ -15,7 +15,7 @@ impl Stage {
         let mut slow = PgConnection::connect(&self.db.urls.worker).await.unwrap();
         sqlx::raw_sql("begin").execute(&mut slow).await.unwrap();
         sqlx::query(
-            "insert into events (id, org_id, source, type, unit_kind, unit_id, generation, at, body)
+            "insert into events (id, org_id, source, type, subject_kind, subject_id, generation, at, body)
              values ($1, $2, 'system', 'Slow', 'service', $1, 1, to_timestamp(0), '{}')",
         )
         .bind(event)
@@ -23,7 +23,7 @@ impl Stage {
         .execute(&mut slow)
         .await
         .unwrap();
-        sqlx::query("insert into event_queue (event_id, org_id, unit_id) values ($1, $2, $1)")
+        sqlx::query("insert into event_queue (event_id, org_id, subject_id) values ($1, $2, $1)")
             .bind(event)
             .bind(self.db.org.uuid())
             .execute(&mut slow)
@@ -126,7 +126,8 @@ async fn a_watch_of_a_generation_begins_just_before_its_first_event() {
         let position = app.generation_position(org, unit, generation).await;
         assert_eq!(position.unwrap(), before, "generation {generation}");
     }
-    let events = stage.events(org, EventQuery { of: Some(unit), ..EventQuery::default() }).await;
+    let events =
+        stage.events(org, EventQuery { of: Some(unit.into()), ..EventQuery::default() }).await;
     assert_eq!(positions(&events), [2, 4]);
     let query = EventQuery { after: Some(1), limit: 2, ..EventQuery::default() };
     let page = stage.events(org, query).await;

@@ -177,7 +177,7 @@ impl Stage {
     pub(crate) async fn events_of(&self, service: Uuid) -> Vec<String> {
         self.all(&format!(
             "select e.type from events e join event_queue q on q.event_id = e.id
-             where e.unit_id = '{service}' order by q.seq"
+             where e.subject_id = '{service}' order by q.seq"
         ))
         .await
     }

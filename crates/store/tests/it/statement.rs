@@ -1,4 +1,5 @@
-//! Checks on the source of the crate: each worker function is tested, and each write names an org.
+//! Checks on the source of the crate: each worker function is tested, each write names an org, and
+//! each write of the app runs in the frame.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -110,7 +111,7 @@ fn s17_every_worker_function_is_listed() {
 #[tokio::test]
 async fn s17_every_write_names_the_org_of_its_rows() {
     const NAMES: [&str; 7] =
-        ["org_id", "trueup_org", "id", "service_id", "project_id", "unit_id", "endpoint_id"];
+        ["org_id", "trueup_org", "id", "service_id", "project_id", "subject_id", "endpoint_id"];
     let stage = Stage::new().await;
     let tables = tenant_tables(&stage).await;
     let (mut checked, mut loose) = (0, Vec::new());
@@ -139,6 +140,31 @@ async fn s17_every_write_names_the_org_of_its_rows() {
     // lease holder.
     assert_eq!(loose, ["event_queue", "idempotency_keys", "transition_heads", "wakes"]);
     assert!(checked > 30, "{checked} writes were found");
+}
+
+/// A write of the app ends in the frame of all writes, so that it has retries, an idempotency key and
+/// a dry run. The only others are those that no request asks for.
+#[test]
+fn every_write_of_the_app_runs_in_the_frame() {
+    let (mut commits, mut ends) = (BTreeSet::new(), 0);
+    for source in crate_sources() {
+        let (mut inside, mut function) = (false, String::new());
+        for line in source.lines() {
+            if line.starts_with("impl") {
+                inside = line.starts_with("impl App");
+            }
+            if let Some((_, declared)) = line.split_once(" fn ") {
+                declared.split(['(', '<']).next().unwrap_or_default().clone_into(&mut function);
+            }
+            if inside && line.contains(".commit()") {
+                commits.insert(function.clone());
+            }
+            ends += usize::from(line.contains("app.end(") || line.contains("self.end("));
+        }
+    }
+    let expected = ["end", "note_use", "repair_service"].map(str::to_owned);
+    assert_eq!(commits, BTreeSet::from(expected), "functions of the app that commit");
+    assert_eq!(ends, 1, "only `Write::finish` calls `App::end`");
 }
 
 /// The string literals in a source file.

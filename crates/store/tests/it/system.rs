@@ -139,7 +139,7 @@ async fn s17_processing_wakes_of_one_org_does_not_touch_another() {
     theirs.assert_untouched_by("seal_events and unsealed_events").await;
     let in_flight: BTreeSet<Unit> = two.their_claims.iter().map(|claimed| claimed.unit).collect();
     worker.requeue_lost(lease, &in_flight).await.unwrap();
-    worker.wake_all(lease.cluster, at(16)).await.unwrap();
+    worker.wake_all(lease.scope, at(16)).await.unwrap();
     theirs.assert_untouched_by("requeue_lost and wake_all").await;
     worker.mark_wake_dead(wake.unit, "why", at(17)).await.unwrap();
     theirs.assert_untouched_by("mark_wake_dead").await;
@@ -223,7 +223,7 @@ async fn s17_previews_of_one_org_do_not_touch_another() {
     let (stage, lease) = (&two.stage, two.observer.lease);
     let worker = &stage.db.worker;
     let theirs = Rows::of(stage, two.theirs).await;
-    let pending = worker.pending_previews(lease.cluster, 9, at(10)).await.unwrap();
+    let pending = worker.pending_previews(lease.scope, 9, at(10)).await.unwrap();
     let is_ours =
         |pending: &&PendingPreview| pending.order.as_ref().is_ok_and(|it| it.org == stage.db.org);
     let ours: Vec<_> = pending.iter().filter(is_ours).map(|pending| pending.id).collect();
@@ -231,7 +231,7 @@ async fn s17_previews_of_one_org_do_not_touch_another() {
     let filled = PreviewResult::Filled(exact_preview());
     worker.finish_preview(lease, ours[0], &filled, at(11)).await.unwrap();
     theirs.assert_untouched_by("finish_preview").await;
-    let open = worker.open_previews(lease.cluster, at(12)).await.unwrap();
+    let open = worker.open_previews(lease.scope, at(12)).await.unwrap();
     assert_eq!(open.into_iter().map(|(id, ..)| id).collect::<Vec<_>>(), ours);
     worker.record_preview_checks(lease, &ours, &[], at(12)).await.unwrap();
     worker
@@ -326,7 +326,7 @@ async fn orgs_agree(stage: &Stage) {
         ("project_id", "projects"),
         ("event_id", "events"),
         ("endpoint_id", "endpoints"),
-        ("unit_id", units),
+        ("subject_id", units),
     ];
     for (column, parent) in parents {
         let tables: Vec<String> = stage

@@ -99,13 +99,13 @@ async fn s17_events_about_an_org_are_visible_to_that_org_alone() {
     assert_eq!(kinds(PLATFORM).await, ["TokenCreated"]);
     assert_eq!(kinds(ours).await, ["ProjectQueued"]);
     let subjects: BTreeSet<String> =
-        stage.sealed(fresh.id).await.iter().map(|event| event.unit.to_string()).collect();
+        stage.sealed(fresh.id).await.iter().map(|event| event.subject.to_string()).collect();
     assert_eq!(subjects, BTreeSet::from([fresh.id.to_string()]));
     // No wake, no order and no status is ever about an org.
     let rows: i64 = stage
         .one(
-            "select (select count(*) from wakes where unit_kind = 'org')
-                   + (select count(*) from statuses where unit_kind = 'org')",
+            "select (select count(*) from wakes where subject_kind = 'org')
+                   + (select count(*) from statuses where subject_kind = 'org')",
         )
         .await;
     assert_eq!(rows, 0);

@@ -153,7 +153,7 @@ async fn disks_belong_to_their_service_and_nodes_to_the_platform() {
     let row = stage.declare("web", "nginx:1").await.row;
     let one = observer(stage.lease().await);
     let claim = format!("data-{}-0", row.service.object_name);
-    let insert = "insert into resources (cluster_id, kind, namespace, name, org_id, unit_kind, unit_id, first_generation, recorded_at)
+    let insert = "insert into resources (cluster_id, kind, namespace, name, org_id, subject_kind, subject_id, first_generation, recorded_at)
          values ($1, 'PersistentVolumeClaim', $2, $3, $4, 'service', $5, 1, now())";
     sqlx::query(insert)
         .bind(stage.db.cluster.uuid())

@@ -1,7 +1,7 @@
 //! Migrations of databases filled by older versions: no row is lost, everything can be read, and
 //! the program continues to write. The rows come from fixtures, see `fixture.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use trueup_model::OrgId;
@@ -27,11 +27,29 @@ const COMMAND: &str = "TRUEUP_UPDATE=1 cargo test -p trueup-store --test it fixt
 const KEPT_SINCE: i64 = 19;
 /// Columns that a start rewrites on purpose: transaction ids of another Postgres server.
 const REWRITTEN: [(&str, &str); 1] = [("event_queue", "xid")];
-/// Tables that migration 20 renames.
-const TABLES: [(&str, &str); 2] =
-    [("repeats", "idempotency_keys"), ("plan_requests", "preview_requests")];
-/// Columns that migration 20 renames, by the table's name today.
-const COLUMNS: [(&str, &str, &str); 8] = [
+/// Tables that migrations 20 and 21 rename or merge.
+const TABLES: [(&str, &str); 3] = [
+    ("repeats", "idempotency_keys"),
+    ("plan_requests", "preview_requests"),
+    ("project_receipts", "receipts"),
+];
+/// Columns that migrations 20 and 21 rename, by the table's name today.
+const COLUMNS: [(&str, &str, &str); 23] = [
+    ("events", "unit_kind", "subject_kind"),
+    ("events", "unit_id", "subject_id"),
+    ("event_queue", "unit_id", "subject_id"),
+    ("event_seals", "unit_id", "subject_id"),
+    ("statuses", "unit_kind", "subject_kind"),
+    ("statuses", "unit_id", "subject_id"),
+    ("resources", "unit_kind", "subject_kind"),
+    ("resources", "unit_id", "subject_id"),
+    ("wakes", "unit_kind", "subject_kind"),
+    ("wakes", "unit_id", "subject_id"),
+    ("wakes", "cluster_id", "scope_id"),
+    ("leases", "cluster_id", "scope_id"),
+    ("lease_heartbeats", "cluster_id", "scope_id"),
+    ("receipts", "service_id", "subject_id"),
+    ("receipts", "project_id", "subject_id"),
     ("preview_requests", "plan", "preview"),
     ("domains", "asked_at", "check_requested_at"),
     ("domains", "looks", "checks"),
@@ -98,18 +116,15 @@ async fn every_schema_has_a_fixture_and_the_newest_fills_every_column() {
 #[tokio::test]
 async fn migrations_keep_every_row_of_older_databases() {
     for version in Fixture::versions() {
-        let fixture = Fixture::read(version);
+        let mut fixture = Fixture::read(version);
         let stage = start(fixture.load().await).await;
+        fixture.rows = with_names_of_today(fixture.rows);
         let versions: Vec<i64> =
             stage.all("select version from _sqlx_migrations order by version").await;
         let expected: Vec<i64> = migrations().into_iter().map(|(version, _)| version).collect();
         assert_eq!(versions, expected, "the list in bootstrap.rs should be the folder");
         let now = all_rows(&stage.owner).await;
         for (table, rows) in &fixture.rows {
-            let table = TABLES
-                .iter()
-                .find(|(former, _)| former == table)
-                .map_or(table.as_str(), |(_, today)| today);
             let mut left = now[table].clone();
             assert_eq!(left.len(), rows.len(), "schema {version}: rows of {table}");
             for row in rows {
@@ -128,18 +143,30 @@ async fn migrations_keep_every_row_of_older_databases() {
     }
 }
 
-/// Whether a row has everything it had, under the names of today.
+/// Rows of older schemas under the names of today.
+fn with_names_of_today(rows: BTreeMap<String, Vec<Row>>) -> BTreeMap<String, Vec<Row>> {
+    let mut renamed: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for (table, rows) in rows {
+        let today = TABLES.iter().find(|(former, _)| *former == table);
+        let table = today.map_or(table, |(_, today)| (*today).to_owned());
+        let column = |column: String| {
+            let today = COLUMNS.iter().find(|(of, former, _)| *of == table && *former == column);
+            today.map_or(column, |(_, _, today)| (*today).to_owned())
+        };
+        let row = |row: Row| row.into_iter().map(|(name, value)| (column(name), value)).collect();
+        renamed.entry(table.clone()).or_default().extend(rows.into_iter().map(row));
+    }
+    renamed
+}
+
+/// Whether a row has everything it had.
 fn survives(table: &str, before: &Row, now: &Row) -> bool {
     before.iter().all(|(column, value)| {
-        let today = COLUMNS
-            .iter()
-            .find(|(of, former, _)| *of == table && former == column)
-            .map_or(column.as_str(), |(_, _, today)| today);
-        let value = match (today, value.as_str()) {
+        let value = match (column.as_str(), value.as_str()) {
             ("check_result", Some("doubt")) => &Value::from("indeterminate"),
             _ => value,
         };
-        REWRITTEN.contains(&(table, column)) || now.get(today) == Some(value)
+        REWRITTEN.contains(&(table, column)) || now.get(column) == Some(value)
     })
 }
 
@@ -177,12 +204,12 @@ async fn reads_services(stage: &Stage, fixture: &Fixture) {
         let phase = serde_json::to_value(detail.row.status.phase).unwrap();
         assert_eq!(
             Some(&phase),
-            row_of(fixture, "statuses", "unit_id", id).map(|row| &row["phase"]),
+            row_of(fixture, "statuses", "subject_id", id).map(|row| &row["phase"]),
             "{shown}"
         );
         assert_eq!(Value::from(detail.row.service.generation), row["generation"], "{shown}");
         let receipt =
-            row_of(fixture, "receipts", "service_id", id).map(|row| row["receipt"].clone());
+            row_of(fixture, "receipts", "subject_id", id).map(|row| row["receipt"].clone());
         assert_eq!(detail.receipt.map(|it| serde_json::to_value(it).unwrap()), receipt, "{shown}");
         let releases = app.list_releases(org, (PROJECT, &shown), None, 100).await.unwrap().unwrap();
         let rows = fixture.rows["releases"].iter().filter(|row| uuid(row, "service_id") == id);
@@ -197,7 +224,7 @@ async fn reads_projects(stage: &Stage, fixture: &Fixture) {
         let (id, org) = (uuid(row, "id"), OrgId::from_uuid(uuid(row, "org_id")));
         let shown = ProjectId::from_uuid(id).to_string();
         let project = app.find_project(org, &shown).await.unwrap().unwrap();
-        let receipt = row_of(fixture, "project_receipts", "project_id", id);
+        let receipt = row_of(fixture, "receipts", "subject_id", id);
         assert_eq!(project.receipt.is_some(), receipt.is_some(), "{shown}");
     }
 }

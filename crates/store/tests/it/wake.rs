@@ -29,7 +29,6 @@ impl Stage {
             match wake.unit {
                 Unit::Project(_) => self.db.worker.finish_wake(&wake, at(seconds)).await.unwrap(),
                 Unit::Service(_) => services.push(wake),
-                Unit::Org(_) => unreachable!("no wake is about an org"),
             }
         }
         assert_eq!(services.len(), 1);

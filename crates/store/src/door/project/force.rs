@@ -9,12 +9,11 @@ use trueup_model::receipt::Force;
 use trueup_model::wake::Lane;
 use trueup_rules::admit::operation::force_project;
 
-use super::super::race::retry_on_conflict;
-use super::super::{Accepted, Refusal, RequestContext};
-use super::{lock, record, request};
+use super::{record, wake};
 use crate::db::pool::Tx;
 use crate::db::row::json;
-use crate::door::idempotency;
+use crate::door::write::Write;
+use crate::door::{Accepted, Refusal, RequestContext};
 use crate::project::{ProjectRow, find};
 use crate::{App, Error};
 
@@ -41,44 +40,37 @@ impl App {
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        retry_on_conflict(|| self.try_force_project(org, wanted, context, now)).await
+        self.write(org, context, now, |write| force(write, wanted)).await
     }
+}
 
-    async fn try_force_project(
-        &self,
-        org: OrgId,
-        wanted: &ProjectForce<'_>,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<Accepted<ProjectRow>, Refusal> {
-        let mut tx = self.begin(org).await?;
-        if let Some(subject) = idempotency::find(&mut tx, context, now).await? {
-            let row = found(&mut tx, &subject).await?;
-            return Ok(Accepted { row, changed: false });
-        }
-        let id = found(&mut tx, wanted.project).await?.project.id;
-        let desired = lock(&mut tx, id).await?;
-        // Read again: the project may have changed before it was locked.
-        let current = found(&mut tx, &id.to_string()).await?.project.generation;
-        if current != wanted.generation {
-            return Err(Refusal::Changed { current });
-        }
-        let services = services_left(&mut tx, id).await?;
-        force_project(wanted.reason, desired, &services).map_err(Refusal::Refused)?;
-        let principal = context.principal.name.clone();
-        let force = Force { principal, reason: wanted.reason.trim().to_owned() };
-        let changed = record_force(&mut tx, id, &force).await?;
-        let row = found(&mut tx, &id.to_string()).await?;
-        if changed {
-            let Force { principal, reason } = force;
-            let fact = Fact::ProjectForceQueued { principal, reason };
-            record(&mut tx, &row.project, fact, context, now).await?;
-            request(&mut tx, &row.project, Lane::Delete, context, now).await?;
-        }
-        idempotency::record(&mut tx, context, &id.to_string(), now).await?;
-        self.end(tx).await?;
-        Ok(Accepted { row, changed })
+async fn force(
+    mut write: Write<'_>,
+    wanted: &ProjectForce<'_>,
+) -> Result<Accepted<ProjectRow>, Refusal> {
+    if let Some(subject) = write.earlier().await? {
+        let row = found(&mut write.tx, &subject).await?;
+        return Ok(Accepted { row, changed: false });
     }
+    let id = found(&mut write.tx, wanted.project).await?.project.id;
+    // Under the lock: the project may have changed after it was found.
+    let (current, desired) = write.lock_project(id).await?;
+    if current != wanted.generation {
+        return Err(Refusal::Changed { current });
+    }
+    let services = services_left(&mut write.tx, id).await?;
+    force_project(wanted.reason, desired, &services).map_err(Refusal::Refused)?;
+    let (principal, reason) = (write.principal(), wanted.reason.trim().to_owned());
+    let force = Force { principal, reason };
+    let changed = record_force(&mut write.tx, id, &force).await?;
+    let row = found(&mut write.tx, &id.to_string()).await?;
+    if changed {
+        let Force { principal, reason } = force;
+        let fact = Fact::ProjectForceQueued { principal, reason };
+        record(&mut write, &row, fact).await?;
+        wake(&mut write, &row, Lane::Delete).await?;
+    }
+    write.finish_as(&id.to_string(), Accepted { row, changed }).await
 }
 
 async fn found(tx: &mut Tx, wanted: &str) -> Result<ProjectRow, Refusal> {

@@ -1,23 +1,17 @@
-//! The backlog of wakes: lists, requeueing and metrics for operators.
+//! The backlog of wakes: lists and metrics for operators.
 
 use jiff::Timestamp;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, Row};
-use trueup_model::event::{Fact, NewEvent, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
-use trueup_model::service::DesiredState;
-use trueup_model::status::Phase;
 use trueup_model::wake::{Lane, Wake, WakeState};
 use uuid::Uuid;
 
-use super::{Request, request};
 use crate::db::clock::sql;
-use crate::db::new_id::new_id;
-use crate::db::pool::{Tx, enter};
+use crate::db::pool::Tx;
 use crate::db::row::{read, unit, unit_uuid};
-use crate::door::{Refusal, RequestContext};
-use crate::{App, Error, ServiceRow, Worker, event, service};
+use crate::{App, Error, Worker};
 
 /// Which wakes to list.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,15 +40,15 @@ pub struct LaneLoad {
 }
 
 const COLUMNS: &str =
-    "unit_kind, unit_id, org_id, cluster_id, lane, state, due_at, attempts, poison,
+    "subject_kind, subject_id, org_id, scope_id, lane, state, due_at, attempts, poison,
                        last_error, died_at, trace";
 
 fn wake(row: &PgRow) -> Result<Wake, Error> {
     let time = |name| row.try_get::<Option<jiff_sqlx::Timestamp>, _>(name);
     Ok(Wake {
-        unit: unit(row.try_get("unit_kind")?, row.try_get("unit_id")?),
+        unit: unit(row.try_get("subject_kind")?, row.try_get("subject_id")?)?,
         org: OrgId::from_uuid(row.try_get("org_id")?),
-        cluster: ClusterId::from_uuid(row.try_get("cluster_id")?),
+        cluster: ClusterId::from_uuid(row.try_get("scope_id")?),
         lane: read("lane", row.try_get("lane")?)?,
         state: read("state of a wake", row.try_get("state")?)?,
         due_at: row.try_get::<jiff_sqlx::Timestamp, _>("due_at")?.to_jiff(),
@@ -81,8 +75,8 @@ impl App {
         let statement = format!(
             "select {COLUMNS} from wakes
              where ($1::text is null or state = $1) and ($2::text is null or lane = $2)
-               and ($3::uuid is null or unit_id > $3)
-             order by unit_id limit $4"
+               and ($3::uuid is null or subject_id > $3)
+             order by subject_id limit $4"
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
             .bind(filter.state.map(|state| state.into_str()))
@@ -92,103 +86,6 @@ impl App {
             .fetch_all(&mut *tx)
             .await?;
         rows.iter().map(wake).collect()
-    }
-
-    /// Requeues a dead wake; returns it and whether that changed anything.
-    ///
-    /// The platform's org finds the wakes of every org.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn requeue_wake(
-        &self,
-        org: OrgId,
-        of: Unit,
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<(Wake, bool), Refusal> {
-        let mut tx = self.begin(org).await?;
-        let found = find(&mut tx, of).await?.ok_or(Refusal::NotFound("wake"))?;
-        // From here on in the wake's org, like every change.
-        enter(&mut tx, found.org).await?;
-        if found.state != WakeState::Dead {
-            return Ok((found, false));
-        }
-        let again = Request::by(context, of, found.org, found.cluster, Lane::UserChange);
-        let again = Request { fresh: true, ..again };
-        let requeued = NewEvent {
-            id: new_id(now),
-            org: found.org,
-            source: Source::User,
-            unit: of,
-            generation: generation(&mut tx, of, found.org).await?.unwrap_or(0),
-            at: now,
-            fact: Fact::WakeRequeued { principal: context.principal.name.clone() },
-            trace: context.trace.clone(),
-            cause: None,
-        };
-        event::record(&mut tx, &[requeued]).await?;
-        request(&mut tx, &again, now).await?;
-        let found = find(&mut tx, of).await?.ok_or(Refusal::NotFound("wake"))?;
-        self.end(tx).await?;
-        Ok((found, true))
-    }
-}
-
-impl App {
-    /// Requests a reconciliation of a service with fresh reads from the cluster.
-    ///
-    /// # Errors
-    /// [`Refusal`] says why not.
-    pub async fn reconcile_service(
-        &self,
-        org: OrgId,
-        (project, service): (&str, &str),
-        context: &RequestContext<'_>,
-        now: Timestamp,
-    ) -> Result<ServiceRow, Refusal> {
-        let mut tx = self.begin(org).await?;
-        let row = service::find(&mut tx, project, service).await?;
-        let row = row.ok_or(Refusal::NotFound("service"))?;
-        let found = &row.service;
-        // A deleted service has no objects left that could differ.
-        if row.status.phase == Phase::Deleted {
-            return Ok(row);
-        }
-        let unit = Unit::Service(found.id);
-        let event = NewEvent {
-            id: new_id(now),
-            org,
-            source: Source::User,
-            unit,
-            generation: found.generation,
-            at: now,
-            fact: Fact::ReconcileRequested { principal: context.principal.name.clone() },
-            trace: context.trace.clone(),
-            cause: None,
-        };
-        event::record(&mut tx, &[event]).await?;
-        let lane = match found.desired {
-            DesiredState::Active | DesiredState::Paused => Lane::UserChange,
-            DesiredState::Deleted => Lane::Delete,
-        };
-        let wake = Request::by(context, unit, org, found.cluster, lane);
-        request(&mut tx, &Request { fresh: true, ..wake }, now).await?;
-        self.end(tx).await?;
-        Ok(row)
-    }
-
-    /// Requests a reconciliation with low priority, because a read found the service diverged.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn repair_service(&self, row: &ServiceRow, now: Timestamp) -> Result<(), Error> {
-        let found = &row.service;
-        let mut tx = self.begin(found.org).await?;
-        let repair = Request::repair(Unit::Service(found.id), found.org, found.cluster);
-        request(&mut tx, &Request { fresh: true, ..repair }, now).await?;
-        tx.commit().await?;
-        Ok(())
     }
 }
 
@@ -223,7 +120,7 @@ impl Worker {
                     count(*) filter (where state = 'running') as running,
                     count(*) filter (where state = 'dead') as dead,
                     min(due_at) filter (where state = 'queued') as oldest
-             from wakes where cluster_id = $1 group by lane",
+             from wakes where scope_id = $1 group by lane",
         )
         .bind(cluster.uuid())
         .fetch_all(self.pool())
@@ -247,12 +144,12 @@ impl Worker {
     /// The database cannot be reached.
     pub async fn mark_wake_dead(&self, of: Unit, why: &str, now: Timestamp) -> Result<(), Error> {
         sqlx::query(
-            "insert into wakes as w (unit_kind, unit_id, org_id, cluster_id, lane, due_at, state, died_at,
+            "insert into wakes as w (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at, state, died_at,
                                      last_error)
-             select $1, $2, u.org_id, u.cluster_id, 'repair', $3, 'dead', $3, $4
+             select $1, $2, u.org_id, 'cluster', u.cluster_id, 'repair', $3, 'dead', $3, $4
              from (select org_id, cluster_id from services where id = $2
                    union all select org_id, cluster_id from projects where id = $2) u
-             on conflict (unit_kind, unit_id) do update set
+             on conflict (subject_kind, subject_id) do update set
                  state = 'dead', died_at = $3, last_error = $4, claimed_seq = null,
                  requested_seq = w.requested_seq + 1",
         )
@@ -266,8 +163,10 @@ impl Worker {
     }
 }
 
-async fn find(tx: &mut Tx, of: Unit) -> Result<Option<Wake>, Error> {
-    let statement = format!("select {COLUMNS} from wakes where unit_kind = $1 and unit_id = $2");
+/// The wake of a unit.
+pub(crate) async fn find(tx: &mut Tx, of: Unit) -> Result<Option<Wake>, Error> {
+    let statement =
+        format!("select {COLUMNS} from wakes where subject_kind = $1 and subject_id = $2");
     let row = sqlx::query(sqlx::AssertSqlSafe(statement))
         .bind(of.kind())
         .bind(unit_uuid(of))

@@ -45,7 +45,7 @@ pub(crate) async fn claim(
 async fn waiting(tx: &mut Tx, cluster: ClusterId, now: Timestamp) -> Result<Vec<Lane>, Error> {
     let rows: Vec<(String,)> = sqlx::query_as(
         "select l.lane from unnest($3::text[]) as l (lane) cross join lateral
-             (select from wakes w where w.cluster_id = $1 and w.lane = l.lane and w.state = 'queued'
+             (select from wakes w where w.scope_id = $1 and w.lane = l.lane and w.state = 'queued'
                 and w.due_at <= $2
               order by w.org_id limit 1) first",
     )
@@ -72,22 +72,22 @@ async fn next_orgs(
     let rows: Vec<(Uuid,)> = sqlx::query_as(
         "with recursive later (org_id) as (
              (select org_id from wakes
-              where cluster_id = $1 and lane = $2 and state = 'queued' and due_at <= $3 and org_id > $4
+              where scope_id = $1 and lane = $2 and state = 'queued' and due_at <= $3 and org_id > $4
               order by org_id limit 1)
              union all
              select n.org_id from later l cross join lateral
                  (select org_id from wakes
-                  where cluster_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
+                  where scope_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
                     and org_id > l.org_id
                   order by org_id limit 1) n),
          earlier (org_id) as (
              (select org_id from wakes
-              where cluster_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
+              where scope_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
               order by org_id limit 1)
              union all
              select n.org_id from earlier e cross join lateral
                  (select org_id from wakes
-                  where cluster_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
+                  where scope_id = $1 and lane = $2 and state = 'queued' and due_at <= $3
                     and org_id > e.org_id
                   order by org_id limit 1) n)
          (select org_id from later limit $5)
@@ -107,8 +107,8 @@ async fn next_orgs(
 
 #[derive(FromRow)]
 struct Columns {
-    unit_kind: String,
-    unit_id: Uuid,
+    subject_kind: String,
+    subject_id: Uuid,
     org_id: Uuid,
     requested_seq: i64,
     attempts: i32,
@@ -132,15 +132,15 @@ async fn claim_lane(
     let each = places.div_ceil(orgs.len());
     let rows: Vec<Columns> = sqlx::query_as(
         "with due as materialized (
-             select w.unit_kind, w.unit_id from unnest($4::uuid[]) as o (id) cross join lateral
-                 (select unit_kind, unit_id from wakes
-                  where cluster_id = $1 and lane = $2 and org_id = o.id and state = 'queued'
+             select w.subject_kind, w.subject_id from unnest($4::uuid[]) as o (id) cross join lateral
+                 (select subject_kind, subject_id from wakes
+                  where scope_id = $1 and lane = $2 and org_id = o.id and state = 'queued'
                     and due_at <= $3
                   order by due_at limit $5 for update skip locked) w
              limit $6)
          update wakes w set state = 'running', claimed_seq = requested_seq
-         from due where w.unit_kind = due.unit_kind and w.unit_id = due.unit_id
-         returning w.unit_kind, w.unit_id, w.org_id, w.requested_seq, w.attempts, w.poison, w.fresh,
+         from due where w.subject_kind = due.subject_kind and w.subject_id = due.subject_id
+         returning w.subject_kind, w.subject_id, w.org_id, w.requested_seq, w.attempts, w.poison, w.fresh,
                    w.trace",
     )
     .bind(cluster.uuid())
@@ -151,11 +151,11 @@ async fn claim_lane(
     .bind(i64::try_from(places).unwrap_or(i64::MAX))
     .fetch_all(&mut **tx)
     .await?;
-    Ok(interleave(rows, cluster, lane))
+    interleave(rows, cluster, lane)
 }
 
 /// Interleaves claims by org: the first of each, then the second of each, and so on.
-fn interleave(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Vec<Claimed> {
+fn interleave(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Result<Vec<Claimed>, Error> {
     let mut claimed_by_org: BTreeMap<Uuid, usize> = BTreeMap::new();
     let mut turns: Vec<(usize, Claimed)> = rows
         .into_iter()
@@ -163,7 +163,7 @@ fn interleave(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Vec<Claimed
             let turn = claimed_by_org.entry(row.org_id).or_default();
             *turn = turn.saturating_add(1);
             let claimed = Claimed {
-                unit: unit(&row.unit_kind, row.unit_id),
+                unit: unit(&row.subject_kind, row.subject_id)?,
                 org: OrgId::from_uuid(row.org_id),
                 cluster,
                 lane,
@@ -173,9 +173,9 @@ fn interleave(rows: Vec<Columns>, cluster: ClusterId, lane: Lane) -> Vec<Claimed
                 fresh: row.fresh,
                 trace: row.trace,
             };
-            (*turn, claimed)
+            Ok((*turn, claimed))
         })
-        .collect();
+        .collect::<Result<_, Error>>()?;
     turns.sort_by_key(|(turn, _)| *turn);
-    turns.into_iter().map(|(_, claimed)| claimed).collect()
+    Ok(turns.into_iter().map(|(_, claimed)| claimed).collect())
 }

@@ -1,0 +1,116 @@
+//! Generations of services: what every accepted change of a service writes.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::PreviewRequestId;
+use trueup_model::name::Name;
+use trueup_model::order::Unit;
+use trueup_model::quota::Amounts;
+use trueup_model::service::{DesiredState, Service};
+use trueup_model::wake::Lane;
+
+use super::Refusal;
+use super::write::Write;
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::json;
+use crate::{Error, quota, release, status};
+
+/// The name of a change, and the exact preview that it was accepted with.
+pub(super) struct Act {
+    pub(super) word: &'static str,
+    pub(super) preview: Option<PreviewRequestId>,
+}
+
+impl From<&'static str> for Act {
+    fn from(word: &'static str) -> Self {
+        Self { word, preview: None }
+    }
+}
+
+/// The generation after the current one, with the same spec.
+pub(super) fn next(current: Service, now: Timestamp) -> Service {
+    Service { generation: current.generation.saturating_add(1), accepted_at: now, ..current }
+}
+
+impl Write<'_> {
+    /// Records a generation: row, release, status and event.
+    pub(super) async fn record_generation(
+        &mut self,
+        service: &Service,
+        act: impl Into<Act>,
+    ) -> Result<(), Error> {
+        let unit = Unit::Service(service.id);
+        let Act { word, preview } = act.into();
+        let context = self.context;
+        upsert(&mut self.tx, service).await?;
+        release::insert(&mut self.tx, service, word, &context.principal.name).await?;
+        status::accept(&mut self.tx, unit, service.org, self.now).await?;
+        let queued = Fact::ServiceQueued {
+            deletes: service.desired == DesiredState::Deleted,
+            principal: self.principal(),
+            action: word.to_owned(),
+            preview,
+        };
+        self.record_about(unit, service.generation, queued).await
+    }
+
+    /// Reserves the service's quota and wakes it.
+    ///
+    /// Last, because every change in the org locks the quota's row.
+    pub(super) async fn reserve_and_wake(&mut self, service: &Service) -> Result<(), Refusal> {
+        reserve_quota(&mut self.tx, service).await?;
+        let lane = match service.desired {
+            DesiredState::Active | DesiredState::Paused => Lane::UserChange,
+            DesiredState::Deleted => Lane::Delete,
+        };
+        self.wake(Unit::Service(service.id), service.cluster, lane).await?;
+        Ok(())
+    }
+}
+
+/// Reserves what this generation needs of the org's quota.
+///
+/// A service being deleted no longer counts as a service, but keeps its capacity until its absence
+/// is verified.
+async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+    let wanted = match service.desired {
+        DesiredState::Active | DesiredState::Paused => Amounts::of(&service.spec),
+        DesiredState::Deleted => quota::held(tx, service.id).await?.unwrap_or_default().capacity(),
+    };
+    if quota::reserve(tx, service.id, wanted).await? {
+        return Ok(());
+    }
+    let held = quota::held(tx, service.id).await?.unwrap_or_default();
+    let quota = quota::load(tx).await?;
+    Err(Refusal::OverQuota { more: wanted.less(held), quota })
+}
+
+async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
+    sqlx::query(
+        "insert into services (id, org_id, project_id, name, cluster_id, object_name, template_name,
+                               template_version, parameters, spec, desired, generation, accepted_at,
+                               created_at, plan_name)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         on conflict (id) do update set template_version = $8, parameters = $9, spec = $10,
+             desired = $11, generation = $12, accepted_at = $13, plan_name = $15",
+    )
+    .bind(service.id.uuid())
+    .bind(service.org.uuid())
+    .bind(service.project.uuid())
+    .bind(service.name.as_str())
+    .bind(service.cluster.uuid())
+    .bind(&service.object_name)
+    .bind(service.template.name.as_str())
+    .bind(i32::try_from(service.template.version).unwrap_or(i32::MAX))
+    .bind(json(&service.parameters))
+    .bind(json(&service.spec))
+    .bind(service.desired.into_str())
+    .bind(service.generation)
+    .bind(sql(service.accepted_at))
+    .bind(sql(service.created_at))
+    .bind(service.spec.plan.as_ref().map(Name::as_str))
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Creates orgs.
+
+use jiff::Timestamp;
+use trueup_model::event::Fact;
+use trueup_model::id::OrgId;
+use trueup_model::name::Name;
+use trueup_model::org::{Org, PLATFORM};
+use trueup_model::principal::Role;
+use trueup_model::token::TokenSpec;
+
+use super::token;
+use super::write::Write;
+use super::{Refusal, RequestContext};
+use crate::App;
+use crate::db::clock::sql;
+use crate::db::new_id::new_id;
+use crate::org::find;
+use crate::token::CreatedToken;
+
+impl App {
+    /// Creates an org and its first owner token in one transaction, so that every org is
+    /// accessible.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why not.
+    pub async fn create_org(
+        &self,
+        name: &Name,
+        context: &RequestContext<'_>,
+        now: Timestamp,
+    ) -> Result<(Org, CreatedToken), Refusal> {
+        // The idempotency key is recorded in the platform's org, to which the operator belongs.
+        self.write(PLATFORM, context, now, |write| create(write, name)).await
+    }
+}
+
+async fn create(mut write: Write<'_>, name: &Name) -> Result<(Org, CreatedToken), Refusal> {
+    if let Some(earlier) = write.earlier().await? {
+        return created_before(&mut write, &earlier).await;
+    }
+    let id: OrgId = new_id(write.now);
+    write.enter(id).await?;
+    let inserted = sqlx::query(
+        "insert into orgs (id, name, created_at) values ($1, $2, $3) on conflict (name) do nothing",
+    )
+    .bind(id.uuid())
+    .bind(name.as_str())
+    .bind(sql(write.now))
+    .execute(&mut *write.tx)
+    .await?;
+    if inserted.rows_affected() == 0 {
+        return Err(Refusal::NameTaken("org"));
+    }
+    let fact = Fact::OrgCreated { name: name.to_string(), principal: write.principal() };
+    write.record(fact).await?;
+    let owner = TokenSpec {
+        name: "owner".to_owned(),
+        role: Role::Owner,
+        permissions: None,
+        expires_at: None,
+    };
+    let owner = token::insert(&mut write, owner).await?;
+    write.enter(PLATFORM).await?;
+    let subject = format!("{id} {}", owner.row.id);
+    let org = Org { id, name: name.to_string(), created_at: write.now };
+    write.finish_as(&subject, (org, owner)).await
+}
+
+/// The org and the owner token that an earlier request created, as they are now.
+async fn created_before(
+    write: &mut Write<'_>,
+    earlier: &str,
+) -> Result<(Org, CreatedToken), Refusal> {
+    let gone = || Refusal::NotFound("org");
+    let (id, owner) = earlier.split_once(' ').ok_or_else(gone)?;
+    let id: OrgId = id.parse().map_err(|_| gone())?;
+    write.enter(id).await?;
+    let org = find(&mut write.tx, id).await?.ok_or_else(gone)?;
+    Ok((org, token::created_before(&mut write.tx, owner).await?))
+}
