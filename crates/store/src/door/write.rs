@@ -56,19 +56,25 @@ impl App {
     }
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
     /// The org whose rows the write sees.
     pub(super) const fn org(&self) -> OrgId {
         self.org
     }
 
-    /// The principal's id, for events. They are hashed and kept for ever, so no name is in them.
+    /// The principal's id, for events. They are hashed and kept for ever, so no name of a caller is
+    /// in them. A loop of Trueup has no token, and goes by its name.
     pub(super) fn principal(&self) -> String {
-        self.context.principal.token.to_string()
+        let principal = self.context.principal;
+        if principal.token.uuid().is_nil() {
+            principal.name.clone()
+        } else {
+            principal.token.to_string()
+        }
     }
 
     /// The principal's name, for columns.
-    pub(super) fn principal_name(&self) -> &str {
+    pub(super) fn principal_name(&self) -> &'a str {
         &self.context.principal.name
     }
 

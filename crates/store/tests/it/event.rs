@@ -102,3 +102,28 @@ async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
         ]
     );
 }
+
+/// Names of principals are read with the events, not stored in them.
+#[tokio::test]
+async fn name_of_a_principal_is_read_and_can_be_erased() {
+    let stage = Stage::new().await;
+    let id = stage.principal.token.uuid();
+    let statement = format!(
+        "insert into tokens (id, org_id, name, role, hash, created_at)
+         values ('{id}', '{}', 'someone', 'owner', 'x', now())",
+        stage.db.org.uuid()
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&stage.owner).await.unwrap();
+    stage.declare("web", "nginx:1").await;
+    stage.seal().await;
+    let names = async || -> Vec<Option<String>> {
+        let query = EventQuery { kind: Some("ServiceQueued".to_owned()), ..EventQuery::default() };
+        let events = stage.events(stage.db.org, query).await;
+        assert!(!events[0].body.to_string().contains("someone"), "{events:?}");
+        events.into_iter().map(|event| event.principal_name).collect()
+    };
+    assert_eq!(names().await, [Some("someone".to_owned())]);
+    let statement = format!("update tokens set name = '' where id = '{id}'");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&stage.owner).await.unwrap();
+    assert_eq!(names().await, [Some(String::new())]);
+}

@@ -88,7 +88,7 @@ fn s17_every_worker_function_is_listed() {
             }
             let declared =
                 line.strip_prefix("    pub ").map(|line| line.trim_start_matches("async "));
-            let name = declared.and_then(|line| line.strip_prefix("fn ")?.split('(').next());
+            let name = declared.and_then(|line| line.strip_prefix("fn ")?.split(['(', '<']).next());
             found.extend(name.filter(|_| inside).map(str::to_owned));
         }
     }

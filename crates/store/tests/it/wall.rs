@@ -151,6 +151,7 @@ async fn only_these_functions_bypass_row_level_security() {
             format!("give_quota {path} f f"),
             // Creates partitions for the worker, which owns no tables.
             format!("make_transition_partitions {path} f t"),
+            format!("principal_names {path} t f"),
             format!("search_services {path} t f"),
             format!("take_port {path} t f"),
         ]
