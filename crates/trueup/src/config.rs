@@ -59,6 +59,13 @@ impl Config {
         self.listen.ip().is_loopback() && self.tls.is_none()
     }
 
+    /// The URL for other machines, if they may connect.
+    pub(crate) fn public_address(&self) -> Option<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let listened = (!self.is_local()).then(|| format!("{scheme}://{}", self.listen));
+        self.public_url.clone().or(listened)
+    }
+
     /// Whether the local cluster is expected to have a real node.
     pub(crate) fn expects_real_node(&self) -> bool {
         self.kubeconfig.is_none() && self.nodes == Nodes::Real && kube::node::missing().is_none()

@@ -251,7 +251,8 @@ impl System {
         let token = SecretValue::from(self.seeded.owner_token.clone());
         let config = &options.config;
         let project = config.demo.then(|| demo::PROJECT.to_owned());
-        let client = ClientFile { url, token, project, kubeconfig: config.kubeconfig.clone() };
+        let (public_url, kubeconfig) = (config.public_address(), config.kubeconfig.clone());
+        let client = ClientFile { url, token, project, public_url, kubeconfig };
         if config.demo {
             let client = Client::new(&client.url, client.token.reveal())?;
             demo::declare(&client, config.expects_real_node()).await?;

@@ -183,7 +183,7 @@ fn print_summary(
     }
     terminal.line(&format!(
         "Trueup is up.\n\n  \
-           API         {url}\n  \
+           API         {url}{public}\n  \
            Token       {token}  (owner of the demo org; the commands below use it automatically)\n  \
            Kubeconfig  {kubeconfig}{kubernetes}\n  \
            Operator    token in {operator}\n  \
@@ -192,6 +192,7 @@ fn print_summary(
            trueup{data_dir} get services\n  \
            {next}",
         url = client.url,
+        public = client.public_url.as_ref().map_or_else(String::new, |url| format!("  (for others: {url})")),
         token = client.token.reveal(),
         kubeconfig = kubeconfig.display(),
         operator = install.operator_token_file().display(),
