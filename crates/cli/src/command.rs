@@ -24,6 +24,7 @@ pub mod logs;
 pub mod operation;
 pub mod org;
 pub mod plan;
+pub mod receipt;
 pub mod run;
 pub mod secret;
 pub mod services;
@@ -67,6 +68,8 @@ pub enum Command {
     Unfreeze(freeze::UnfreezeArgs),
     Run(run::Args),
     Delete(delete::Args),
+    Receipts(receipt::ListArgs),
+    Receipt(receipt::Args),
     Events(events::Args),
     Audit(audit::Args),
     Api(api::Args),
@@ -117,6 +120,8 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Unfreeze(args) => Box::pin(freeze::unfreeze(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
+        Command::Receipts(args) => Box::pin(receipt::list(args, context)).await?,
+        Command::Receipt(args) => Box::pin(receipt::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
         Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
         Command::Api(args) => Box::pin(api::run(args, context)).await?,

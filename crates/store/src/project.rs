@@ -111,6 +111,26 @@ pub(crate) async fn find(tx: &mut Tx, wanted: &str) -> Result<Option<ProjectRow>
     found.as_ref().map(row).transpose()
 }
 
+/// The id and name of a project by name or id, also after its deletion.
+///
+/// A name means the project that has it now; if there is none, the one that had it last.
+pub(crate) async fn find_with_deleted(
+    tx: &mut Tx,
+    wanted: &str,
+) -> Result<Option<(ProjectId, String)>, Error> {
+    let id = wanted.parse::<ProjectId>().ok().map(ProjectId::uuid);
+    let name = wanted.parse::<Name>().ok();
+    let found: Option<(Uuid, String)> = sqlx::query_as(
+        "select id, name from projects where name = $1 or id = $2
+         order by deleted_at desc nulls first limit 1",
+    )
+    .bind(name.as_ref().map(Name::as_str))
+    .bind(id)
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(found.map(|(id, name)| (ProjectId::from_uuid(id), name)))
+}
+
 /// The desired state of a project, locked against a concurrent deletion.
 pub(crate) async fn lock_shared(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
     let (desired,): (String,) =

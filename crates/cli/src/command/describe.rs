@@ -6,8 +6,8 @@ use trueup_api::service::Service;
 
 use crate::clock;
 use crate::command::events::newest;
-use crate::connect::context::Context;
-use crate::connect::target::resolve;
+use crate::command::receipt::find_service;
+use crate::connect::context::{Connection, Context};
 use crate::failure::Exit;
 use crate::output::event_line::event_line;
 use crate::output::human::{age, clean, moment};
@@ -20,13 +20,13 @@ const EVENTS: usize = 10;
 /// Show the full state of one service
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// NAME, PROJECT/NAME or svc_…
+    /// NAME, PROJECT/NAME or svc_…; by its id also a deleted service
     name: String,
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = resolve(&args.name, context, &connection);
+    let reading = find_service(&args.name, context, &connection);
     let service = context.wait("reading the service", reading).await?;
     if context.output.print(context.terminal, &service)? {
         return Ok(Exit::Ok);
@@ -35,18 +35,33 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let reading = newest(&connection.client, &filter, EVENTS);
     let events = context.wait("reading its events", reading).await?;
     let mut page = page(&service, &events, clock::now(), context.terminal.style());
-    let reading = connection.client.endpoint_list(&service.project);
-    let endpoints = context.wait("reading its endpoints", reading).await?.items;
     let mut lines = Vec::new();
-    let ports = endpoints.iter().filter(|one| one.service == service.name).map(|one| {
-        clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
-    });
-    section(&mut lines, "Endpoints", context.terminal.style(), ports.collect());
+    let ports = endpoints(&service, context, &connection).await?;
+    section(&mut lines, "Endpoints", context.terminal.style(), ports);
     if !lines.is_empty() {
         page = format!("{page}\n{}", lines.join("\n"));
     }
     context.terminal.line(&page)?;
     Ok(Exit::Ok)
+}
+
+/// One line per endpoint. A deleted service has none, and its project may be gone.
+async fn endpoints(
+    service: &Service,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Vec<String>> {
+    if service.receipt.is_some() {
+        return Ok(Vec::new());
+    }
+    let reading = connection.client.endpoint_list(&service.project);
+    let all = context.wait("reading its endpoints", reading).await?.items;
+    let own = all.iter().filter(|one| one.service == service.name);
+    Ok(own
+        .map(|one| {
+            clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
+        })
+        .collect())
 }
 
 /// The text of the page.
@@ -83,10 +98,11 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     section(&mut lines, "Conditions", style, conditions.collect());
     let objects = service.objects.iter().map(|object| {
         let uid = object.uid.as_deref().unwrap_or("recorded, not observed");
+        let seen = object.last_seen_at.map(|at| format!(", seen {} ago", age(now, at)));
         format!(
             "{}  {}",
             clean(&format!("{}/{}", object.kind, object.name)),
-            style.paint(Paint::Faint, &clean(uid))
+            style.paint(Paint::Faint, &clean(&format!("{uid}{}", seen.unwrap_or_default())))
         )
     });
     section(&mut lines, "Objects", style, objects.collect());
@@ -135,6 +151,9 @@ fn health(service: &Service, now: Timestamp, style: Style) -> String {
         )),
         None => text.push_str("; not observed yet"),
     }
+    if let Some(at) = status.confirmed_at {
+        text.push_str(&format!(", confirmed {} ago", age(now, at)));
+    }
     text
 }
 
@@ -164,6 +183,7 @@ mod tests {
         let mut one = service("updating", "degraded", Some(2));
         one.status.simulated = true;
         one.status.observed_at = "2026-01-01T00:00:50Z".parse().ok();
+        one.status.confirmed_at = "2026-01-01T00:00:58Z".parse().ok();
         one.status.conditions.push(ServiceCondition {
             reason: Reason::PodsNotReady,
             message: "1 of 2 pods is ready; check the image".to_owned(),
@@ -176,6 +196,14 @@ mod tests {
             namespace: "shop-1".to_owned(),
             name: "web-1".to_owned(),
             uid: Some("u-1".to_owned()),
+            last_seen_at: "2026-01-01T00:00:57Z".parse().ok(),
+        });
+        one.objects.push(ServiceObject {
+            kind: Kind::Service,
+            namespace: "shop-1".to_owned(),
+            name: "web-1".to_owned(),
+            uid: None,
+            last_seen_at: None,
         });
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
         assert_eq!(
@@ -188,7 +216,7 @@ shop/web
   generation      3, accepted 1m ago; generation 2 is applied
   reconciliation  pending
   phase           updating, since 2026-01-01 00:00:10Z (50s ago)
-  health          degraded; observed in cluster local at 2026-01-01 00:00:50Z (10s ago)
+  health          degraded; observed in cluster local at 2026-01-01 00:00:50Z (10s ago), confirmed 2s ago
   simulated       yes: its pods are on simulated nodes, where nothing runs
   cluster         local
   namespace       shop-1
@@ -201,7 +229,8 @@ Conditions
   pods_not_ready: 1 of 2 pods is ready; check the image
 
 Objects
-  Deployment/web-1  u-1"
+  Deployment/web-1  u-1, seen 3s ago
+  Service/web-1  recorded, not observed"
         );
     }
 }

@@ -4,8 +4,9 @@ mod verify;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use trueup_api::domain::{Domain, DomainBody};
-use trueup_model::domain::DomainState;
+use trueup_model::domain::{CertificateState, DomainState, Tls};
 
 use crate::clock;
 use crate::command::get::show;
@@ -130,7 +131,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Prints a domain and, if it is unverified, how to verify it.
+/// Prints a domain, and what is left to do: how to verify it, or why it is not open.
 fn print_domain(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, domain)? {
         return Ok(Exit::Ok);
@@ -141,7 +142,39 @@ fn print_domain(domain: &Domain, context: &Context) -> anyhow::Result<Exit> {
         context.terminal.line(&format!("publish the TXT record {name} with the text {value}"))?;
         context.terminal.line(&verification_status(domain))?;
     }
+    if let Some(message) = &domain.message {
+        context.terminal.line(&clean(message))?;
+    }
+    if domain.certificate.state != CertificateState::None {
+        context.terminal.line(&format!("certificate: {}", certificate_status(domain)))?;
+    }
     Ok(Exit::Ok)
+}
+
+/// The state of a host's certificate, its issuer, its end, and the problem with it.
+fn certificate_status(domain: &Domain) -> String {
+    let certificate = &domain.certificate;
+    let mut text = certificate.state.to_string();
+    if let Some(issuer) = &certificate.issuer {
+        text.push_str(&format!(", issuer {}", clean(issuer)));
+    }
+    if let Some(end) = certificate.not_after {
+        text.push_str(&format!(", {}", expiry(end)));
+    }
+    if let Some(message) = &certificate.message {
+        text.push_str(&format!("; {}", clean(message)));
+    }
+    text
+}
+
+/// When a certificate expires or did, relative to now.
+fn expiry(end: Timestamp) -> String {
+    let now = clock::now();
+    if end > now {
+        format!("expires in {}", age(end, now))
+    } else {
+        format!("expired {} ago", age(now, end))
+    }
 }
 
 /// Why a host is not verified yet, the last check and the next one.
@@ -175,15 +208,15 @@ pub async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["HOST", "SERVICE", "TLS", "STATE", "AGE", "VERIFICATION"]);
+    let mut table = Table::new(&["HOST", "SERVICE", "STATE", "CERTIFICATE", "AGE", "DETAIL"]);
     for domain in &list.items {
         table.row(vec![
             Cell::plain(&domain.host),
             Cell::plain(&domain.service),
-            Cell::plain(domain.tls.into_str()),
             state(domain),
+            certificate(domain),
             Cell::plain(&age(clock::now(), domain.created_at)),
-            Cell::plain(&verification_status(domain)),
+            Cell::plain(&detail(domain)),
         ]);
     }
     let things = format!("domains of {}", scope.words());
@@ -193,7 +226,34 @@ pub async fn list(
 fn state(domain: &Domain) -> Cell {
     let paint = match domain.state {
         DomainState::Open => Paint::Good,
-        DomainState::Unverified | DomainState::Opening => Paint::Busy,
+        DomainState::Unverified | DomainState::Pending | DomainState::Opening => Paint::Busy,
+        DomainState::Refused => Paint::Bad,
     };
     Cell::new(paint, domain.state.into_str())
+}
+
+/// The state of a host's certificate with its end; `off` where none was asked for.
+fn certificate(domain: &Domain) -> Cell {
+    let state = domain.certificate.state;
+    let paint = match state {
+        CertificateState::None if domain.tls == Tls::Off => {
+            return Cell::plain(domain.tls.into_str());
+        }
+        CertificateState::None => return Cell::plain(state.into_str()),
+        CertificateState::Ready => Paint::Good,
+        CertificateState::Issuing => Paint::Busy,
+        CertificateState::Expiring | CertificateState::Failing => Paint::Bad,
+    };
+    match domain.certificate.not_after {
+        Some(end) => Cell::new(paint, &format!("{state}, {}", expiry(end))),
+        None => Cell::new(paint, state.into_str()),
+    }
+}
+
+/// What keeps a host from being open or encrypted, if anything does.
+fn detail(domain: &Domain) -> String {
+    let messages = [&domain.message, &domain.certificate.message];
+    let parts = messages.into_iter().flatten().map(|message| clean(message));
+    let verification = Some(verification_status(domain)).filter(|text| !text.is_empty());
+    verification.into_iter().chain(parts).collect::<Vec<_>>().join("; ")
 }

@@ -8,8 +8,8 @@ use trueup_api::Client;
 use trueup_api::client::ClientError;
 use trueup_api::event::{CloudEvent, EventFilter, EventPage};
 
+use crate::command::receipt::find_service;
 use crate::connect::context::{Connection, Context};
-use crate::connect::target::resolve;
 use crate::failure::Exit;
 use crate::output::event_line::event_line;
 use crate::output::progress::Progress;
@@ -68,7 +68,7 @@ async fn subject(
         None => Ok(None),
         Some(project) if project.starts_with("prj_") => Ok(Some(project.to_owned())),
         Some(name) => {
-            let reading = resolve(name, context, connection);
+            let reading = find_service(name, context, connection);
             Ok(Some(context.wait("reading the service", reading).await?.id))
         }
     }

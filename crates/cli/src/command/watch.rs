@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use trueup_api::service::Service;
 
+use crate::command::receipt::find_service;
 use crate::connect::context::Context;
-use crate::connect::target::resolve;
 use crate::failure::Exit;
 use crate::output::human::{clean, duration};
 use crate::output::style::{self, Style};
@@ -27,7 +27,7 @@ pub struct Args {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = resolve(&args.name, context, &connection);
+    let reading = find_service(&args.name, context, &connection);
     let service = context.wait("reading the service", reading).await?;
     if !context.output.is_for_programs() {
         context.terminal.line(&state(&service, context.terminal.style()))?;

@@ -13,6 +13,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::principal::Role;
 
 use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
+use crate::receipt::deleted_project;
 
 /// A valid call of one operation.
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +52,8 @@ impl Recipe {
     }
 }
 
-/// Every operation. A stage has the project `shop` with the service `web` in generation 2, and the
-/// token `spare`.
+/// Every operation. A stage has the project `shop` with the service `web` in generation 2, the token
+/// `spare`, and the receipt of a deleted project.
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
@@ -76,6 +77,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
         .with(|| json!({"reason": "the node burnt", "generation": 2})),
     changes("project_force_delete", Role::Owner)
         .with(|| json!({"reason": "nobody runs it", "generation": 2})),
+    reads("receipt_list"),
+    reads("receipt_get"),
     reads("service_logs"),
     reads("release_list"),
     reads("transition_list"),
@@ -251,6 +254,7 @@ async fn things(front: &Front) -> Vec<Thing> {
     let preview = id(preview.json());
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
+    let former = id(deleted_project(front).await);
     [
         ("project", "shop", id(project)),
         // A wake has the id of its unit, and no name.
@@ -258,6 +262,8 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("finding", &finding, finding.clone()),
         ("preview_request", &preview, preview.clone()),
         ("service", "web", wake.clone()),
+        // The subject of a receipt has no name.
+        ("subject", &former, former.clone()),
         ("token", "spare", id(token)),
         ("org", "acme", id(org)),
         ("cluster", "test", id(cluster)),

@@ -139,6 +139,45 @@ async fn deleted_project_is_gone_with_its_services_and_its_name_is_free() {
 }
 
 #[tokio::test]
+async fn receipts_of_a_deleted_project_are_one_bundle_and_stay_readable_by_id() {
+    let install = shared().await;
+    let text = "kind: Project\nname: parting\n---\nkind: Service\nname: web\nproject: parting\n\
+                template: web@1\nparameters:\n  image: parting:1\n";
+    let file = install.file("parting.yaml", text);
+    install.trueup(&["apply", "-f", &file, "--wait"]).await.succeeded();
+    let shown = install.trueup(&["describe", "parting/web", "-o", "json"]).await.succeeded().json();
+    let web = shown[0]["id"].as_str().unwrap();
+    let open = install.trueup(&["receipts", "parting", "-o", "json"]).await.succeeded().json();
+    assert_eq!(open[0]["complete"], false, "{open:?}");
+    let project = open[0]["project_id"].as_str().unwrap();
+
+    let gone = ["delete", "project", "parting", "--wait", "--yes"];
+    let gone = install.trueup(&gone).await.succeeded();
+    assert!(gone.err.contains(&format!("trueup receipts {project}")), "{gone:#?}");
+
+    let bundle = install.trueup(&["receipts", project, "-o", "json"]).await.succeeded().json();
+    assert_eq!(bundle[0]["complete"], true, "{bundle:?}");
+    let subjects: Vec<&Value> =
+        bundle[0]["items"].as_array().unwrap().iter().map(|item| &item["subject"]).collect();
+    assert_eq!(subjects, [&json!(web), &json!(project)]);
+    let listed = install.trueup(&["receipts", "parting"]).await.succeeded();
+    for words in ["PROOF", web, project, "api_absence"] {
+        assert!(listed.out.contains(words), "`{words}` is not in {listed:#?}");
+    }
+    let one = install.trueup(&["receipt", web]).await.succeeded();
+    assert!(one.out.contains("service/web is gone") && one.out.contains("verified at"), "{one:#?}");
+    // The service is found by its id, though its project is gone.
+    let page = install.trueup(&["describe", web]).await.succeeded();
+    assert!(page.out.contains("Deletion receipt"), "{page:#?}");
+    let events = install.trueup(&["events", web]).await.succeeded();
+    assert!(events.out.contains(web), "{events:#?}");
+    install.trueup(&["watch", web, "--until", "deleted"]).await.succeeded();
+    let nobody = "svc_01h455vb4pex5vsknk084sn02q";
+    install.trueup(&["describe", nobody]).await.failed_with(3, &["there is no service"]);
+    install.trueup(&["receipt", nobody]).await.failed_with(3, &["no such receipt"]);
+}
+
+#[tokio::test]
 async fn blocked_service_deletion_is_forced_and_lists_what_is_left() {
     let install = shared().await;
     let text = "kind: Service\nname: held\nproject: shop\ntemplate: web@1\n\

@@ -113,6 +113,8 @@ async fn show(
             let mut lines = vec![format!("project/{} is gone", project.name)];
             lines.extend(receipt::lines(receipt).into_iter().map(|line| format!("  {line}")));
             context.terminal.line(&lines.join("\n"))?;
+            let later = format!("read all of its receipts later: trueup receipts {}", project.id);
+            context.terminal.note(&later)?;
         }
         None => context.terminal.note(hint)?,
     }

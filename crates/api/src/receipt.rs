@@ -1,0 +1,95 @@
+//! Deletion receipts: wire types and client methods.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+use trueup_model::ProjectId;
+use trueup_model::receipt::Receipt;
+use trueup_model::service::DesiredState;
+use utoipa::ToSchema;
+
+use crate::client::{Client, ClientError, segment};
+use crate::project::project_path;
+use crate::schema::UnitKey;
+
+/// The kind of a receipt's subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum ReceiptKind {
+    /// A service.
+    Service,
+    /// A project.
+    Project,
+}
+
+/// A deletion receipt with the service or project that it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SubjectReceipt {
+    /// The id of the service or project: `svc_…` or `prj_…`.
+    #[schema(value_type = UnitKey)]
+    pub subject: String,
+    /// Service or project.
+    pub kind: ReceiptKind,
+    /// Its name. Another one may have it by now.
+    pub name: String,
+    /// The project's name.
+    pub project: String,
+    /// `prj_…`
+    #[schema(value_type = ProjectId)]
+    pub project_id: String,
+    /// When its absence was verified.
+    pub verified_at: Timestamp,
+    /// The evidence that nothing is left.
+    pub receipt: Receipt,
+}
+
+/// A service or project without a deletion receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MissingReceipt {
+    /// The id of the service or project: `svc_…` or `prj_…`.
+    #[schema(value_type = UnitKey)]
+    pub subject: String,
+    /// Service or project.
+    pub kind: ReceiptKind,
+    /// Its name.
+    pub name: String,
+    /// The desired state: `deleted` while its deletion is not verified yet.
+    pub desired: DesiredState,
+}
+
+/// The deletion receipts of a project: its own, and one for every service that it ever had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReceiptList {
+    /// The project's name.
+    pub project: String,
+    /// `prj_…`
+    #[schema(value_type = ProjectId)]
+    pub project_id: String,
+    /// Whether the project and each of its services have a receipt.
+    pub complete: bool,
+    /// The services in name order, then the project.
+    pub items: Vec<SubjectReceipt>,
+    /// What has no receipt, in the same order.
+    pub missing: Vec<MissingReceipt>,
+}
+
+impl Client {
+    /// The receipts of a project and its services, by the project's name or id, also after its
+    /// deletion.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn receipt_list(&self, project: &str) -> Result<ReceiptList, ClientError> {
+        self.get(&format!("{}/receipts", project_path(project)?)).await
+    }
+
+    /// The receipt of a service or project, by its id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn receipt_get(&self, subject: &str) -> Result<SubjectReceipt, ClientError> {
+        self.get(&format!("/v1/receipts/{}", segment(subject)?)).await
+    }
+}
