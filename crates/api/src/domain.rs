@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use trueup_model::domain::{DnsResult, DomainState, Host, Tls};
+use trueup_model::domain::{CertificateState, DnsResult, DomainState, Host, Tls};
 use trueup_model::id::DomainId;
 use utoipa::ToSchema;
 
@@ -46,6 +46,12 @@ pub struct Domain {
     pub tls: Tls,
     /// How far the domain is, as far as the cluster was observed.
     pub state: DomainState,
+    /// Why a verified host is not open although its object exists, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The certificate that the cluster keeps for the host.
+    #[serde(default)]
+    pub certificate: DomainCertificate,
     /// The DNS record that verifies the domain; absent in a preview, where its value is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<DomainVerification>,
@@ -56,6 +62,22 @@ pub struct Domain {
     pub made_by: String,
     /// When it was added.
     pub created_at: Timestamp,
+}
+
+/// The certificate of a host, as far as the cluster was observed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DomainCertificate {
+    /// Its state.
+    pub state: CertificateState,
+    /// The cluster's issuer that signs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// When it expires; absent until there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
+    /// Why it could not be obtained or renewed, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// The TXT record that verifies a domain, and the state of its DNS checks.

@@ -6,9 +6,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use jiff::Timestamp;
 use trueup_api::Code;
 use trueup_api::domain::{
-    Domain, DomainBody, DomainList, DomainVerification, DomainVerificationBody,
+    Domain, DomainBody, DomainCertificate, DomainList, DomainVerification, DomainVerificationBody,
 };
 use trueup_api::preview::{OrPreview, Preview};
 use trueup_api::schema::{ProjectKey, ServiceKey};
@@ -17,6 +18,7 @@ use trueup_model::domain::{self, Host, ParseHostError, Tls};
 use trueup_model::principal::Permission;
 use trueup_rules::admit::FieldError;
 use trueup_rules::admit::domain::unverified_reason;
+use trueup_rules::status::observe::{certificate_message, certificate_state, route_message};
 use trueup_store::door::DomainRequest;
 
 use crate::AppState;
@@ -43,7 +45,8 @@ pub(crate) async fn domain_list(
     caller.must(Permission::Read)?;
     let rows = state.app.list_domains(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(DomainList { items: rows.into_iter().map(shown).collect() }))
+    let now = state.clock.now();
+    Ok(Json(DomainList { items: rows.into_iter().map(|row| shown(row, now)).collect() }))
 }
 
 /// Shows a domain, with the DNS record that verifies it.
@@ -67,7 +70,7 @@ pub(crate) async fn domain_get(
         .into_iter()
         .find(|row| row.service == found.row.service.id && row.host.as_str() == domain)
         .ok_or_else(|| Failure::not_found("domain"))?;
-    Ok(Json(shown(row)))
+    Ok(Json(shown(row, state.clock.now())))
 }
 
 /// Adds a domain: routes the host to a service once the domain is verified.
@@ -92,7 +95,7 @@ pub(crate) async fn domain_put(
     let wanted = wanted(&change, (&project, &service), &host)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let added = change.app().add_domain(org, &wanted, tls, &context, now).await?;
-    let mut row = shown(added.row);
+    let mut row = shown(added.row, now);
     if change.is_dry() && added.changed {
         // The id of a dry run is discarded, so its TXT value would never be accepted.
         row.verification = None;
@@ -128,7 +131,7 @@ pub(crate) async fn domain_check(
     if requested.changed && !change.is_dry() {
         change.state.signals.domain_check();
     }
-    change.accepted(requested.changed, &shown(requested.row))
+    change.accepted(requested.changed, &shown(requested.row, now))
 }
 
 /// Sets or withdraws the verification of a domain manually. For operators.
@@ -154,7 +157,7 @@ pub(crate) async fn domain_verify(
     let wanted = wanted(&change, (&project, &service), &host)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let verified = change.app().verify_domain(org, &wanted, body.verified, &context, now).await?;
-    change.accepted(verified.changed, &shown(verified.row))
+    change.accepted(verified.changed, &shown(verified.row, now))
 }
 
 /// Removes a domain: its host is no longer routed to the service.
@@ -208,10 +211,16 @@ fn refused(field: &str, message: String) -> Failure {
     Failure::invalid(vec![FieldError { field: field.to_owned(), message }])
 }
 
-fn shown(domain: domain::Domain) -> Domain {
+fn shown(domain: domain::Domain, now: Timestamp) -> Domain {
     Domain {
         id: domain.id.to_string(),
         verification: Some(verification(&domain)),
+        message: domain
+            .route
+            .as_ref()
+            .filter(|_| domain.verified_at.is_some())
+            .and_then(route_message),
+        certificate: certificate(&domain, now),
         host: domain.host.to_string(),
         service: domain.service_name,
         tls: domain.tls,
@@ -219,6 +228,17 @@ fn shown(domain: domain::Domain) -> Domain {
         verified_at: domain.verified_at,
         made_by: domain.made_by,
         created_at: domain.created_at,
+    }
+}
+
+/// The certificate of a domain at this time.
+fn certificate(domain: &domain::Domain, now: Timestamp) -> DomainCertificate {
+    let seen = domain.certificate.as_ref().and_then(|sighting| sighting.certificate.as_ref());
+    DomainCertificate {
+        state: certificate_state(seen, now),
+        issuer: seen.map(|seen| seen.issuer.clone()),
+        not_after: seen.and_then(|seen| seen.not_after),
+        message: seen.and_then(|seen| certificate_message(seen, now)),
     }
 }
 

@@ -9,6 +9,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 use crate::id::{DomainId, ServiceId};
+use crate::observation::Sighting;
 
 /// A host name in DNS form: lower case, with at least one dot, without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -141,10 +142,33 @@ pub struct Route {
 pub enum DomainState {
     /// The org's ownership of the host is not verified: nothing is routed.
     Unverified,
-    /// Verified; not observed in the cluster yet.
+    /// Verified; its object does not exist in the cluster yet.
+    Pending,
+    /// Its object exists; no controller has reported that it routes the host.
     Opening,
-    /// Observed in the cluster.
+    /// A controller reports that it routes the host.
     Open,
+    /// A controller does not route the host; the message says why.
+    Refused,
+}
+
+/// The state of a host's certificate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum CertificateState {
+    /// The cluster keeps no certificate for the host.
+    #[default]
+    None,
+    /// It is being obtained.
+    Issuing,
+    /// It is valid.
+    Ready,
+    /// It is valid for less than 14 days, so its renewal is late.
+    Expiring,
+    /// It could not be obtained, or it has expired; the message says why.
+    Failing,
 }
 
 /// The result of a DNS check that did not verify the domain.
@@ -204,6 +228,10 @@ pub struct Domain {
     pub tls: Tls,
     /// Its state.
     pub state: DomainState,
+    /// The Ingress or HTTPRoute of its host, as last observed.
+    pub route: Option<Sighting>,
+    /// The Certificate of its host, as last observed.
+    pub certificate: Option<Sighting>,
     /// When the org's ownership was verified, if it was.
     pub verified_at: Option<Timestamp>,
     /// The progress of its verification.

@@ -1,6 +1,7 @@
 //! The observed state of one unit: the compact evidence that a status is projected from.
 
 mod cause;
+mod route;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 use crate::key::{Kind, ResourceKey};
 
 pub use cause::Cause;
+pub use route::{Admission, CertificateSeen, ReportedProblem, RouteSeen};
 
 /// The observed state of one unit at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,9 +39,7 @@ impl Observation {
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         let same_objects = self.objects.len() == other.objects.len()
-            && self.objects.iter().zip(&other.objects).all(|(a, b)| {
-                (&a.key, &a.uid, a.terminating, a.bound) == (&b.key, &b.uid, b.terminating, b.bound)
-            });
+            && self.objects.iter().zip(&other.objects).all(|(a, b)| a.same_as(b));
         same_objects
             && (self.generation, self.applied) == (other.generation, other.applied)
             && self.workload == other.workload
@@ -118,6 +118,21 @@ pub struct Sighting {
     /// For a claim, whether it is bound to a volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<bool>,
+    /// For an Ingress or HTTPRoute, what its controller reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<RouteSeen>,
+    /// For a Certificate, what cert-manager reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateSeen>,
+}
+
+impl Sighting {
+    /// Whether two sightings are equal apart from the resourceVersion.
+    fn same_as(&self, other: &Self) -> bool {
+        (&self.key, &self.uid, self.terminating, self.bound)
+            == (&other.key, &other.uid, other.terminating, other.bound)
+            && (&self.route, &self.certificate) == (&other.route, &other.certificate)
+    }
 }
 
 /// The status of a workload: its pods or its runs.
@@ -224,6 +239,8 @@ mod tests {
                 resource_version: "7".to_owned(),
                 terminating: false,
                 bound: None,
+                route: None,
+                certificate: None,
             }],
             workload: None,
             pods: Vec::new(),
@@ -242,12 +259,21 @@ mod tests {
 
     #[test]
     fn every_relevant_field_is_a_difference() {
-        let twists: [fn(&mut Observation); 7] = [
+        let twists: [fn(&mut Observation); 9] = [
             |o| o.generation = 2,
             |o| o.applied = false,
             |o| o.objects[0].uid = "2".to_owned(),
             |o| o.objects[0].terminating = true,
             |o| o.objects[0].bound = Some(true),
+            |o| {
+                let (host, admission) = ("www.example.org".to_owned(), Admission::Pending);
+                o.objects[0].route = Some(RouteSeen { host, admission });
+            },
+            |o| {
+                let (issuer, not_after) = ("ca".to_owned(), Some(Timestamp::UNIX_EPOCH));
+                o.objects[0].certificate =
+                    Some(CertificateSeen { ready: true, issuer, not_after, problem: None });
+            },
             |o| o.objects.clear(),
             |o| o.missing.push(Missing { kind: Kind::HttpRoute, why: Absent::Unserved }),
         ];

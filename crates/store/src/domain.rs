@@ -6,10 +6,13 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Routing;
-use trueup_model::domain::{DnsCheck, DnsResult, Domain, DomainState, Route, Search, Tls};
+use trueup_model::domain::{DnsCheck, DnsResult, Domain, Route, Search, Tls};
 use trueup_model::id::{DomainId, OrgId, ServiceId};
+use trueup_model::key::Kind;
+use trueup_model::observation::Sighting;
 use trueup_model::status::Inputs;
 use trueup_rules::render::names;
+use trueup_rules::status::observe::route_state;
 use uuid::Uuid;
 
 use crate::db::clock::sql;
@@ -58,24 +61,32 @@ pub(crate) fn domain(row: &PgRow) -> Result<Domain, Error> {
     let inputs: Option<Json<Value>> = row.try_get("inputs")?;
     let inputs: Option<Inputs> = inputs.map(|json| read_json("inputs", json)).transpose()?;
     let name = names::domain(&object_name, id);
-    let seen = inputs
-        .is_some_and(|inputs| inputs.observation.objects.iter().any(|seen| seen.key.name == name));
+    let seen = inputs.map(|inputs| inputs.observation.objects).unwrap_or_default();
+    let route = find_seen(&seen, &[Kind::Ingress, Kind::HttpRoute], &name);
+    let certificate = find_seen(&seen, &[Kind::Certificate], &name);
     Ok(Domain {
         id,
         host: read("host", row.try_get("host")?)?,
         service: ServiceId::from_uuid(row.try_get("service_id")?),
         service_name: row.try_get("service_name")?,
         tls: tls(row)?,
-        state: match (verified_at, seen) {
-            (None, _) => DomainState::Unverified,
-            (Some(_), true) => DomainState::Open,
-            (Some(_), false) => DomainState::Opening,
-        },
+        state: route_state(verified_at.is_some(), route.as_ref()),
+        route,
+        certificate,
         verified_at: verified_at.map(jiff_sqlx::Timestamp::to_jiff),
         search: search(row)?,
         made_by: row.try_get("made_by")?,
         created_at: row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),
     })
+}
+
+/// The object of a domain among the observed ones. While a gateway takes over from an ingress there
+/// may be two; the one that is being deleted routes nothing any more.
+fn find_seen(seen: &[Sighting], kinds: &[Kind], name: &str) -> Option<Sighting> {
+    seen.iter()
+        .filter(|one| kinds.contains(&one.key.kind) && one.key.name == name)
+        .min_by_key(|one| one.terminating)
+        .cloned()
 }
 
 fn search(row: &PgRow) -> Result<Search, Error> {

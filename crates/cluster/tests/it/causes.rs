@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use trueup_cluster::Cluster;
 use trueup_cluster::kube::Kube;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::observation::{Cause, Observation};
+use trueup_model::observation::{Cause, Observation, Run};
 use trueup_model::report::Report;
 use trueup_model::spec::Spec;
 use trueup_testkit::fake_cluster::{Controllers, FakeCluster};
@@ -92,6 +92,34 @@ async fn f35_events_are_read_after_a_delay() {
     let after = rig.clock.monotonic().saturating_sub(began);
     assert!(after >= Duration::from_secs(20), "events should not be read at once: {after:?}");
     assert!(after <= Duration::from_secs(120), "the cause should be reported soon: {after:?}");
+}
+
+/// A cron that cannot create a Job changes no object, so no watch event triggers the pass.
+#[tokio::test(start_paused = true)]
+async fn cron_that_cannot_create_a_job_is_named() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::fake(&fake);
+    rig.order_until(rig.project(), converged).await;
+    fake.set_controllers(Controllers::Manual);
+    let order = rig.service(1, run(&json!({ "workload": "cron_job", "schedule": "* * * * *" })));
+    rig.order_until(order.clone(), converged).await;
+    let cron = key(&order, Kind::CronJob, str::to_owned);
+    let began = rig.clock.monotonic();
+    let ran_at = rig.clock.now().to_string();
+    fake.edit(&cron, |cron| {
+        cron["status"] = json!({ "lastScheduleTime": ran_at, "lastSuccessfulTime": ran_at });
+    });
+    // It is about a later run than the one that succeeded.
+    let failed_at = rig.clock.now().checked_add(Duration::from_secs(70)).expect("a time");
+    let quota = "Error creating job: jobs.batch is forbidden: exceeded quota: tight";
+    fake.warn(&cron, "FailedCreate", quota, failed_at);
+    let report = rig.until(order.unit, |report| shows(report, Cause::QuotaExceeded)).await;
+    let after = rig.clock.monotonic().saturating_sub(began);
+    assert!(after >= Duration::from_secs(60), "a run may be a minute late: {after:?}");
+    assert!(after <= Duration::from_secs(170), "the cause should be reported soon: {after:?}");
+    let workload = report.observation.and_then(|seen| seen.workload).expect("should be seen");
+    let last = workload.runs.expect("a cron should have runs").last;
+    assert!(matches!(last, Run::Failed { .. }), "{last:?}");
 }
 
 /// A quota of a real cluster allows only this many pods, and the observation names the quota.

@@ -3,7 +3,7 @@
 
 pub(crate) mod definitions;
 mod forced;
-mod hosts;
+pub(crate) mod hosts;
 mod parts;
 mod surveys;
 

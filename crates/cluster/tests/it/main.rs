@@ -23,6 +23,7 @@ mod rbac;
 mod real_node;
 mod resync;
 mod rig;
+mod routes;
 mod rules_server;
 mod simulated;
 mod simulated_cron;

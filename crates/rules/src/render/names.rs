@@ -114,14 +114,24 @@ const ENDPOINT: &str = "ep";
 /// The objects of a domain.
 #[must_use]
 pub fn domain(object_name: &str, id: DomainId) -> String {
-    format!("{object_name}-dm{}", id.tail(TAIL))
+    format!("{object_name}{DOMAIN}{}", id.tail(TAIL))
 }
 
 /// The Secret that a domain's certificate is kept in.
 #[must_use]
 pub fn domain_secret(object_name: &str, id: DomainId) -> String {
-    format!("{}-tls", domain(object_name, id))
+    format!("{}{DOMAIN_SECRET}", domain(object_name, id))
 }
+
+/// Whether a Secret has the name of a domain's certificate.
+#[must_use]
+pub fn is_domain_secret(object_name: &str, name: &str) -> bool {
+    let of_a_domain = name.strip_prefix(object_name).and_then(|rest| rest.strip_prefix(DOMAIN));
+    of_a_domain.is_some_and(|rest| rest.ends_with(DOMAIN_SECRET))
+}
+
+const DOMAIN: &str = "-dm";
+const DOMAIN_SECRET: &str = "-tls";
 
 /// The NetworkPolicy that allows traffic from the ingress or gateway.
 #[must_use]

@@ -33,7 +33,7 @@ pub(super) fn keys(order: &Order, body: &ServiceBody) -> BTreeSet<ResourceKey> {
         keys.insert(at(route_kind(body), &name));
         if issuer(body, route).is_some() {
             keys.insert(at(Kind::Certificate, &name));
-            // cert-manager does not delete it, so we do: it holds a private key.
+            // See `is_certificate_secret`.
             keys.insert(secret_key(order, body, route));
         }
     }
@@ -223,8 +223,18 @@ fn secret_key(order: &Order, body: &ServiceBody, route: &Route) -> ResourceKey {
     ResourceKey::new(Kind::Secret, &order.namespace, &name)
 }
 
+/// Whether a key is of the Secret with the certificate of a host of this service.
+///
+/// cert-manager creates it and does not delete it with the Certificate, unless the whole cluster is
+/// set up so. It holds a private key, so it must not outlive its host: its key is recorded with the
+/// host, cert-manager copies our proof to it, and the plan deletes it once no host wants it. A
+/// Secret without our proof is never touched.
+pub(crate) fn is_certificate_secret(body: &ServiceBody, key: &ResourceKey) -> bool {
+    key.kind == Kind::Secret && names::is_domain_secret(&body.object_name, &key.name)
+}
+
 /// Gives the Secret that cert-manager creates our labels and proof, so that it is deleted with the
-/// service and checked when absence is verified.
+/// host and checked when absence is verified.
 fn secret(order: &Order, key: &ResourceKey, proofs: &ProofKey) -> CertificateSecret {
     let ObjectMeta { labels, annotations, .. } =
         metadata(order, key, proofs.object(order.unit, key));

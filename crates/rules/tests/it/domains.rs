@@ -1,5 +1,7 @@
 //! Hosts in a cluster: an Ingress or HTTPRoute for each, certificates, and one NetworkPolicy.
 
+mod observed;
+
 use serde_json::{Value, json};
 use trueup_model::cluster::{GatewayRef, Routing};
 use trueup_model::domain::{Route, Tls};
@@ -10,6 +12,7 @@ use trueup_model::order::{Body, Order};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{Port, Protocol};
+use trueup_rules::plan::Action;
 use trueup_rules::render::Rendered;
 use uuid::Uuid;
 
@@ -165,9 +168,9 @@ fn removed_hosts_are_deleted_with_their_objects() {
     assert!(!left.contains(&Kind::NetworkPolicy), "{left:?}");
 }
 
-/// cert-manager creates it as the certificate says, and never deletes it.
-#[test]
-fn the_secret_of_a_certificate_is_deleted_with_the_service() {
+/// A service with hosts, and the Secret of its certificate: cert-manager creates it as the
+/// Certificate says, and never deletes it.
+fn issued() -> (World, ResourceKey) {
     let mut world = running(with_issuer());
     let spec = made(&world.order, Kind::Certificate).remove(0);
     let template = &spec["secretTemplate"];
@@ -181,9 +184,56 @@ fn the_secret_of_a_certificate_is_deleted_with_the_service() {
     world.server.apply(&key, &secret);
     assert_eq!(world.reconcile().outcome, Outcome::Converged);
     assert!(world.server.objects.contains_key(&key), "a used Secret should stay");
+    (world, key)
+}
+
+#[test]
+fn the_secret_of_a_certificate_is_deleted_with_the_service() {
+    let (mut world, key) = issued();
     world.desire(DesiredState::Deleted);
     world.reconcile();
     assert!(!world.server.objects.contains_key(&key));
+}
+
+/// The Secret goes after the Certificate: cert-manager would write it again.
+#[test]
+fn the_secret_of_a_certificate_is_deleted_with_its_host_and_other_secrets_stay() {
+    let (mut world, key) = issued();
+    world.order.generation = 2;
+    if let Body::Service(body) = &mut world.order.body {
+        body.routes.clear();
+    }
+    world.order = given::recorded(world.order.clone());
+    let pass = world.reconcile();
+    assert_eq!(pass.outcome, Outcome::Converged);
+    let deletes = |action: &Action, kind: Kind| match action {
+        Action::Delete { key, .. } => key.kind == kind,
+        Action::Apply { .. }
+        | Action::Prune { .. }
+        | Action::ReleaseAnchor { .. }
+        | Action::VerifyAbsence => false,
+    };
+    let round = |kind: Kind| {
+        pass.rounds.iter().position(|round| round.iter().any(|action| deletes(action, kind)))
+    };
+    let (certificate, secret) = (round(Kind::Certificate), round(Kind::Secret));
+    assert!(certificate.is_some() && certificate < secret, "{:#?}", pass.rounds);
+    assert!(!world.server.objects.contains_key(&key));
+    assert!(kinds(&world).contains(&Kind::Secret), "the secret variables of the service stay");
+}
+
+#[test]
+fn a_secret_at_the_name_of_a_certificate_without_our_proof_stays() {
+    let (mut world, key) = issued();
+    world.server.delete(&key);
+    world.server.edit(&key, |foreign| foreign["data"] = json!({"tls.key": "c29tZQ=="}));
+    world.order.generation = 2;
+    if let Body::Service(body) = &mut world.order.body {
+        body.routes.clear();
+    }
+    world.order = given::recorded(world.order.clone());
+    assert_eq!(world.reconcile().outcome, Outcome::Converged);
+    assert!(world.server.objects.contains_key(&key));
 }
 
 #[test]

@@ -1,19 +1,24 @@
-//! Sets the routing of clusters.
+//! Sets the routing of clusters, and wakes the services whose hosts it concerns.
 
 use jiff::Timestamp;
 use trueup_model::cluster::Routing;
 use trueup_model::event::Fact;
+use trueup_model::id::{ClusterId, OrgId, ServiceId};
+use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
+use trueup_model::wake::Lane;
+use uuid::Uuid;
 
 use super::write::Write;
 use super::{Refusal, RequestContext};
 use crate::db::row::json;
-use crate::{App, ClusterRow};
+use crate::{App, ClusterRow, Error};
 
 impl App {
     /// Sets the routing of a cluster; returns whether it changed.
     ///
-    /// Each service gets it with its next order.
+    /// A change wakes every service of the cluster with a verified host. It is a change of the
+    /// cluster, not of the services, so they keep their generation.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -48,6 +53,37 @@ async fn put(
             principal: write.principal(),
         };
         write.record(fact).await?;
+        wake_routed(&mut write, cluster.id).await?;
     }
     write.finish(changed).await
+}
+
+/// Wakes the services of a cluster with a verified host, one org after the other.
+///
+/// A transaction sees one org at a time, also an operator's. Services are woken in the order of
+/// their ids, so that two writes do not wait for each other, and in the lane of repairs: the changes
+/// of users come first.
+async fn wake_routed(write: &mut Write<'_>, cluster: ClusterId) -> Result<(), Error> {
+    let orgs: Vec<(Uuid,)> = sqlx::query_as("select id from orgs where id <> $1 order by id")
+        .bind(PLATFORM.uuid())
+        .fetch_all(&mut *write.tx)
+        .await?;
+    for (org,) in orgs {
+        write.enter(OrgId::from_uuid(org)).await?;
+        let services: Vec<(Uuid,)> = sqlx::query_as(
+            "select s.id from services s
+             where s.cluster_id = $1 and s.deleted_at is null and s.desired <> 'deleted' and exists (
+                 select from domains d
+                 where d.service_id = s.id and d.verified_at is not null and d.deleted_at is null)
+             order by s.id",
+        )
+        .bind(cluster.uuid())
+        .fetch_all(&mut *write.tx)
+        .await?;
+        for (service,) in services {
+            let unit = Unit::Service(ServiceId::from_uuid(service));
+            write.wake(unit, cluster, Lane::Repair).await?;
+        }
+    }
+    write.enter(PLATFORM).await
 }

@@ -2,12 +2,16 @@
 
 use trueup_model::OrgId;
 use trueup_model::domain::{Domain, DomainState, Host, Tls};
+use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::observation::{Admission, RouteSeen, Sighting};
 use trueup_model::order::Body;
+use trueup_model::report::Report;
 use trueup_rules::admit::{AdmissionRequest, Refused};
+use trueup_rules::render::names;
 use trueup_store::door::{Accepted, DomainRequest, Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
 
-use crate::stage::{PROJECT, Stage, at, gone, web};
+use crate::stage::{PROJECT, Stage, at, converged, gone, seen, web};
 
 const HOST: &str = "www.example.org";
 const NONE: [String; 0] = [];
@@ -68,7 +72,7 @@ async fn a_host_is_routed_once_it_is_verified() {
     assert!(!stage.add(org, "web", HOST).await.unwrap().changed, "idempotent");
     assert_eq!(stage.routes().await, NONE);
     let proved = stage.verify(org, true).await.unwrap();
-    assert_eq!((proved.changed, proved.row.state), (true, DomainState::Opening));
+    assert_eq!((proved.changed, proved.row.state), (true, DomainState::Pending));
     assert!(!stage.verify(org, true).await.unwrap().changed, "idempotent");
     assert_eq!(stage.routes().await, [HOST]);
     stage.remove(org).await.unwrap();
@@ -79,6 +83,39 @@ async fn a_host_is_routed_once_it_is_verified() {
         assert_eq!(kinds.iter().filter(|one| *one == kind).count(), 1, "{kind}");
     }
     assert_eq!(stage.find("web").await.unwrap().service.generation, 4);
+}
+
+#[tokio::test]
+async fn a_host_is_open_once_its_controller_says_so_and_not_before() {
+    let stage = Stage::new().await;
+    let (org, lease) = (stage.db.org, stage.lease().await);
+    stage.declare("web", "nginx:1").await;
+    let id = stage.add(org, "web", HOST).await.unwrap().row.id;
+    stage.verify(org, true).await.unwrap();
+    let row = stage.find("web").await.unwrap();
+    let generation = row.service.generation;
+    let name = names::domain(&row.service.object_name, id);
+    let expected = [
+        (None, DomainState::Opening),
+        (Some(Admission::Pending), DomainState::Opening),
+        (Some(Admission::Admitted), DomainState::Open),
+    ];
+    for (admission, state) in expected {
+        let mut observation = seen(&row, generation, 1);
+        observation.objects.push(Sighting {
+            key: ResourceKey::new(Kind::Ingress, &row.namespace, &name),
+            uid: "uid-2".to_owned(),
+            resource_version: "8".to_owned(),
+            terminating: false,
+            bound: None,
+            route: admission.map(|admission| RouteSeen { host: HOST.to_owned(), admission }),
+            certificate: None,
+        });
+        let report = Report { observation: Some(observation), ..converged(&row, generation) };
+        stage.db.worker.record_reports(lease, &[report], at(6)).await.unwrap();
+        let listed = stage.db.app.list_domains(org, PROJECT).await.unwrap().unwrap();
+        assert_eq!(listed[0].state, state);
+    }
 }
 
 /// S15, S26: adding a host never reveals its owner; only verification reports that it is taken.
@@ -95,7 +132,7 @@ async fn a_verified_host_belongs_to_one_org_and_others_cannot_see_that() {
     assert!(matches!(stage.verify(theirs, true).await, Err(Refusal::NameTaken(_))));
     // The operator moves the host from one org to the other.
     assert_eq!(stage.verify(ours, false).await.unwrap().row.state, DomainState::Unverified);
-    assert_eq!(stage.verify(theirs, true).await.unwrap().row.state, DomainState::Opening);
+    assert_eq!(stage.verify(theirs, true).await.unwrap().row.state, DomainState::Pending);
     assert!(matches!(stage.verify(ours, true).await, Err(Refusal::NameTaken(_))));
     assert_eq!(stage.routes().await, NONE);
 }

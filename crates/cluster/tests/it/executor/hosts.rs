@@ -26,7 +26,7 @@ fn domain() -> DomainId {
     DomainId::from_uuid(Uuid::from_u128(7))
 }
 
-fn with_host(rig: &Rig, generation: i64, routing: Routing) -> Order {
+pub(crate) fn with_host(rig: &Rig, generation: i64, routing: Routing) -> Order {
     let mut order = rig.service(generation, web(1));
     if let Body::Service(body) = &mut order.body {
         // A separate host for each rig: an ingress controller may read all of them.
@@ -40,16 +40,16 @@ fn with_host(rig: &Rig, generation: i64, routing: Routing) -> Order {
     order
 }
 
-fn at(order: &Order, kind: Kind) -> ResourceKey {
+pub(crate) fn at(order: &Order, kind: Kind) -> ResourceKey {
     let Body::Service(body) = &order.body else { unreachable!("a service") };
     ResourceKey::new(kind, &order.namespace, &names::domain(&body.object_name, domain()))
 }
 
-fn with_issuer() -> Routing {
+pub(crate) fn with_issuer() -> Routing {
     Routing { issuer: Some("test".to_owned()), ..Routing::default() }
 }
 
-fn quiet(report: &Report) -> bool {
+pub(crate) fn quiet(report: &Report) -> bool {
     converged(report) && healthy(report)
 }
 
