@@ -5,6 +5,8 @@
 //! decrypted after a move to another row or org. An [`Encryptor`] only encrypts and a [`Decryptor`]
 //! decrypts: the API gets the first, and only the driver the second.
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,8 +17,10 @@ use trueup_model::secret::{Ciphertext, EncryptedSecret, Place, WrappedKey};
 
 use crate::render::proof::derive;
 
+pub use shared::SharedKeyring;
+
 /// The keys of an installation, by number. The newest encrypts; older ones still decrypt.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Keyring {
     keys: BTreeMap<u32, [u8; 32]>,
 }
@@ -66,14 +70,14 @@ impl Keyring {
 
     /// Encrypts with these keys, and does not decrypt.
     #[must_use]
-    pub const fn encryptor(self) -> Encryptor {
-        Encryptor { keys: self }
+    pub fn encryptor(self) -> Encryptor {
+        SharedKeyring::new(self).encryptor()
     }
 
     /// Decrypts with these keys.
     #[must_use]
-    pub const fn decryptor(self) -> Decryptor {
-        Decryptor { keys: self }
+    pub fn decryptor(self) -> Decryptor {
+        SharedKeyring::new(self).decryptor()
     }
 
     /// The same data key, encrypted with the newest key of the installation.
@@ -117,7 +121,7 @@ impl fmt::Debug for Keyring {
 /// Encrypts secrets, and cannot decrypt them.
 #[derive(Debug, Clone)]
 pub struct Encryptor {
-    keys: Keyring,
+    keys: SharedKeyring,
 }
 
 impl Encryptor {
@@ -131,7 +135,7 @@ impl Encryptor {
         fresh: &[u8; 32],
         entropy: Entropy,
     ) -> Result<WrappedKey, EnvelopeError> {
-        self.keys.wrap(org, fresh, entropy)
+        self.keys.current().wrap(org, fresh, entropy)
     }
 
     /// Encrypts a value for this place.
@@ -145,7 +149,7 @@ impl Encryptor {
         value: &SecretValue,
         entropy: Entropy,
     ) -> Result<Ciphertext, EnvelopeError> {
-        let data_key = self.keys.unwrap(place.scope.org, org_key)?;
+        let data_key = self.keys.current().unwrap(place.scope.org, org_key)?;
         seal(&of_value(&data_key, place), &of_place(place), entropy, value.reveal().as_bytes())
     }
 }
@@ -153,7 +157,7 @@ impl Encryptor {
 /// Decrypts secrets.
 #[derive(Debug, Clone)]
 pub struct Decryptor {
-    keys: Keyring,
+    keys: SharedKeyring,
 }
 
 impl Decryptor {
@@ -164,7 +168,7 @@ impl Decryptor {
     pub fn open(&self, secret: &EncryptedSecret) -> Result<SecretValue, EnvelopeError> {
         let place = &secret.place;
         let org_key = secret.org_key.as_ref().ok_or(EnvelopeError::NoOrgKey)?;
-        let data_key = self.keys.unwrap(place.scope.org, org_key)?;
+        let data_key = self.keys.current().unwrap(place.scope.org, org_key)?;
         let bytes = open(&of_value(&data_key, place), &of_place(place), &secret.sealed)?;
         let text = String::from_utf8(bytes).map_err(|_| EnvelopeError::DoesNotOpen)?;
         Ok(SecretValue::new(text))

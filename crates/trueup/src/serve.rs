@@ -3,6 +3,7 @@
 //! Postgres and the local Kubernetes are kept running while the API and the loops run, and are
 //! stopped after them.
 
+mod keys;
 mod listen;
 mod logs;
 mod parts;
@@ -25,7 +26,6 @@ use trueup_http::{AppState, LiveLogs, ReadRepair, Streams};
 use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
 use trueup_model::Clock;
-use trueup_rules::envelope::Keyring;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
 use crate::config::Config;
@@ -35,6 +35,7 @@ use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::failure::{Exit, Failure};
 use trueup_model::secret::SecretValue;
 
+use keys::LiveKeys;
 use listen::Listeners;
 use recognise::{Unrecognised, recognise};
 
@@ -132,7 +133,7 @@ struct System {
     logs: Arc<logs::ClusterLogs>,
     seeded: seed::Seeded,
     master_key: [u8; 32],
-    keys: Keyring,
+    keys: LiveKeys,
     holder: String,
 }
 
@@ -154,8 +155,9 @@ impl System {
         let app = App::connect(&urls.app)?;
         let clock = Arc::new(DbClock::unanchored());
         clock.anchor(&app).await?;
-        let keys = install.keyring(&master_key)?;
-        let seeded = seed::seed(install, &urls.owner, &keys, options, clock.now()).await?;
+        let keys = LiveKeys::read(install, master_key, urls.owner.clone())?;
+        let present = keys.shared().current();
+        let seeded = seed::seed(install, &urls.owner, &present, options, clock.now()).await?;
         Ok(Self {
             app,
             worker: Worker::connect(&urls.worker)?,
@@ -184,7 +186,7 @@ impl System {
             app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
-            encryptor: self.keys.clone().encryptor(),
+            encryptor: self.keys.shared().encryptor(),
             registry: Arc::new(registry),
             stop: stop.clone(),
             streams: Streams::default(),
@@ -221,6 +223,7 @@ impl System {
             tokio::select! {
                 () = notifier.run() => {}
                 () = self.sync_clock() => {}
+                () = self.keys.follow(&*self.clock) => {}
                 () = self.lease_holder(metrics).run(stop.clone()) => {}
                 () = sealer.run() => {}
                 () = purge.run() => {}
@@ -298,7 +301,7 @@ impl System {
             cluster_id: self.seeded.cluster,
             holder: self.holder.clone(),
             master_key: self.master_key,
-            decryptor: self.keys.clone().decryptor(),
+            decryptor: self.keys.shared().decryptor(),
         }
     }
 }

@@ -23,7 +23,7 @@ enum Command {
     OperatorToken,
     /// Build the local Kubernetes ahead of time
     Build,
-    /// Create a new secrets key; the next start re-encrypts every org's key with it
+    /// Create a new secrets key; a running Trueup re-encrypts every org's key with it
     RotateKey,
 }
 
@@ -83,8 +83,9 @@ async fn build(context: &Context) -> anyhow::Result<Exit> {
 fn rotate_key(context: &Context) -> anyhow::Result<Exit> {
     let (number, path) = Install::open(&context.data_dir)?.new_secrets_key()?;
     context.terminal.line(&format!("secrets key {number}: {}", path.display()))?;
-    context
-        .terminal
-        .note("back it up, then restart Trueup: it re-encrypts every org's key with the new key")?;
+    context.terminal.note(
+        "back it up, and copy it to the other replicas: Trueup uses it within seconds, and \
+         re-encrypts every org's key with it",
+    )?;
     Ok(Exit::Ok)
 }

@@ -11,6 +11,7 @@ use trueup_rules::envelope::Keyring;
 use trueup_store::{Setup, Shipped};
 
 use super::Options;
+use super::keys::rewrap_org_keys;
 use crate::install::Install;
 
 /// Shipped templates, each a version-1 row.
@@ -105,19 +106,6 @@ async fn ship(setup: &Setup, template: &Template) -> anyhow::Result<()> {
                  published. Publish it under another name with `trueup template publish`"
             );
         }
-    }
-    Ok(())
-}
-
-/// Re-encrypts the orgs' keys with the newest secrets key of this install.
-async fn rewrap_org_keys(setup: &Setup, keys: &Keyring) -> anyhow::Result<()> {
-    let (count, locked) = setup.rewrap_org_keys(keys).await?;
-    if count > 0 {
-        tracing::info!(key = keys.newest(), count, "re-encrypted org keys");
-    }
-    for (org, error) in locked {
-        // Not fatal: services that need these secrets report it.
-        tracing::error!(%org, %error, "cannot decrypt an org's key");
     }
     Ok(())
 }

@@ -136,10 +136,10 @@ async fn tampering_with_the_log_is_found_and_located() {
     for (change, undo, position) in [
         (
             format!(
-                "update events set body = body || '{{\"principal\": \"eve\"}}' where id = {event} 4)"
+                "update events set body = body || '{{\"action\": \"pause\"}}' where id = {event} 4)"
             ),
             format!(
-                "update events set body = body || '{{\"principal\": \"the-owner\"}}' where id = {event} 4)"
+                "update events set body = body || '{{\"action\": \"declare\"}}' where id = {event} 4)"
             ),
             "4",
         ),

@@ -47,6 +47,8 @@ mod replicas;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod rotation;
+#[cfg(test)]
 mod run_result;
 #[cfg(test)]
 mod soak;

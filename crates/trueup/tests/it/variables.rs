@@ -70,14 +70,14 @@ async fn shared_secret_of_several_services_requires_yes() {
     assert_eq!(generations(&server).await, [2, 2]);
 }
 
-/// The generation of a completed service, and its Job with name and uid.
+/// The generation of a completed service, and the uid of its Job.
 async fn job(install: &Install, service: &str) -> (i64, Value) {
     let shown = install.trueup(&["describe", service, "-o", "json"]).await.succeeded().json();
     assert_eq!(shown[0]["status"]["phase"], "completed", "{shown:?}");
     let objects = shown[0]["objects"].as_array().unwrap();
     let jobs: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Job").collect();
     assert_eq!(jobs.len(), 1, "{objects:?}");
-    (shown[0]["generation"].as_i64().unwrap(), jobs[0].clone())
+    (shown[0]["generation"].as_i64().unwrap(), jobs[0]["uid"].clone())
 }
 
 /// A run may cost a day of GPUs.
@@ -99,7 +99,7 @@ async fn shared_variable_does_not_run_a_completed_job_again() {
     install.trueup(&watch).await.succeeded();
     let shown = install.trueup(&["describe", "batch/once", "-o", "json"]).await.succeeded().json();
     let objects = shown[0]["objects"].as_array().unwrap();
-    let another = |object: &Value| object["kind"] == "Job" && object["name"] != first["name"];
+    let another = |object: &Value| object["kind"] == "Job" && object["uid"] != first;
     assert!(objects.iter().any(another), "a restart does: {objects:?}");
     install.trueup(&["delete", "project", "batch", "--yes", "--wait"]).await.succeeded();
 }
