@@ -20,6 +20,7 @@ pub mod preview_request;
 pub mod problem;
 pub mod project;
 pub mod quota;
+pub mod receipt;
 pub mod release;
 pub mod schema;
 pub mod secret;

@@ -129,9 +129,17 @@ pub struct ServiceStatus {
     pub applied_generation: Option<i64>,
     /// Why it has not converged yet.
     pub conditions: Vec<ServiceCondition>,
-    /// When it was observed.
+    /// When what is shown was last seen to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_at: Option<Timestamp>,
+    /// Until when what is shown is known to be true: the last contact of the watches that it depends
+    /// on, the oldest of them. It advances every few seconds, also while nothing changes; the ETag
+    /// does not change with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_at: Option<Timestamp>,
+    /// When it becomes stale, and its health unknown, unless it is confirmed again before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_at: Option<Timestamp>,
     /// The uid of the observed workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
@@ -172,6 +180,10 @@ pub struct ServiceObject {
     /// Its uid, once it was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// When it was last seen in the cluster: for a present object of a watched kind, the last contact
+    /// of that watch. Absent if it was never seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<Timestamp>,
 }
 
 /// A list of services.

@@ -24,7 +24,9 @@ use trueup_store::{Error, Lease, Signals, Worker};
 
 use crate::deadline::within;
 use crate::decrypt::with_secrets;
-use crate::metrics::Metrics;
+use crate::given_orders::GivenOrders;
+use crate::metrics::{ByCause, Metrics};
+use crate::service_meter::ServiceMeter;
 
 /// How many wakes are claimed at once, and how many of one cluster may be in flight.
 const BATCH: usize = 64;
@@ -45,6 +47,9 @@ pub(crate) struct Driver {
     pub(crate) metrics: Metrics,
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
+    /// What the executor was given, for the order check.
+    pub(crate) given: GivenOrders,
+    pub(crate) meter: ServiceMeter,
     pub(crate) master_key: [u8; 32],
     pub(crate) decryptor: Decryptor,
     /// For orders that never reach the executor.
@@ -172,9 +177,12 @@ impl Driver {
                 }
             };
             let why = Why { fresh: wake.fresh, trace: wake.trace.clone() };
+            self.given.note(&order);
+            self.meter.ordered(&wake, &order);
             let passed = self.executor.order_because(order, why).await;
             crash::point("driver.ordered").await;
             let (clock, metrics) = (Arc::clone(&self.clock), self.metrics.clone());
+            let cause = if wake.lane.is_asked() { "user" } else { "repair" };
             in_flight.push(wake.unit, async move {
                 let passed = match passed.await {
                     Ok(Outcome::Broken { why }) => PassResult::Broken(why),
@@ -182,7 +190,8 @@ impl Driver {
                     Err(_) => PassResult::Lost,
                 };
                 let took = clock.monotonic().saturating_sub(began);
-                metrics.reconcile_seconds.observe(took.as_secs_f64());
+                let by = ByCause { cause };
+                metrics.reconcile_seconds.get_or_create(&by).observe(took.as_secs_f64());
                 (wake, passed)
             });
         }
@@ -263,6 +272,7 @@ impl Driver {
     }
 
     fn measure(&self) {
+        self.meter.measure(self.clock.monotonic());
         self.metrics.watches(&self.executor.freshness().borrow(), self.clock.now());
     }
 }

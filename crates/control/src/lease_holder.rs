@@ -13,20 +13,29 @@ use trueup_cluster::kube::DEADLINE;
 use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Notices, Parts};
 use trueup_model::cluster::Freshness;
 use trueup_model::freeze::Freeze;
+use trueup_model::report::Report;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Decryptor;
 use trueup_rules::render::proof::ProofKey;
 use trueup_store::{Error, Lease, Observer, Signals, Turn, Worker};
 
+use crate::acceptance_timer::AcceptanceTimer;
 use crate::backlog::Backlog;
+use crate::contact::{Contact, Contacted};
 use crate::deadline::{within, within_time};
 use crate::driver::Driver;
 use crate::finding_recorder::FindingRecorder;
+use crate::given_orders::GivenOrders;
 use crate::metrics::Metrics;
+use crate::order_check::OrderCheck;
 use crate::overdue::Overdue;
 use crate::preview_filler::PreviewFiller;
+use crate::reachability_recorder::ReachabilityRecorder;
 use crate::recorder::Recorder;
+use crate::report_tap::ReportTap;
 use crate::report_writer::ReportWriter;
+use crate::reprojector::Reprojector;
+use crate::service_meter::ServiceMeter;
 use crate::silence::Silence;
 
 /// How often freezes are read without a notification.
@@ -153,8 +162,11 @@ impl LeaseHolder {
     fn start(&self, acquired: &Acquired, loops: &mut JoinSet<()>) -> Arc<Executor> {
         let lease = acquired.lease;
         let (reports_in, reports) = mpsc::channel(4096);
+        let contact = Contact::new(Arc::clone(&self.clock), acquired.before.newest());
+        let given = GivenOrders::default();
+        let meter = ServiceMeter::new(self.metrics.clone(), self.cluster_id);
         let parts = Parts {
-            cluster: Arc::clone(&self.cluster),
+            cluster: Arc::new(Contacted::new(Arc::clone(&self.cluster), contact.clone())),
             proofs: ProofKey::new(&self.master_key, self.cluster_id),
             fence: Arc::clone(&acquired.fence),
             clock: Arc::clone(&self.clock),
@@ -198,6 +210,8 @@ impl LeaseHolder {
             metrics: self.metrics.clone(),
             lease,
             executor: Arc::clone(&executor),
+            given: given.clone(),
+            meter: meter.clone(),
             master_key: self.master_key,
             decryptor: self.decryptor.clone(),
             reports: reports_in,
@@ -212,6 +226,63 @@ impl LeaseHolder {
             decryptor: self.decryptor.clone(),
         };
         loops.spawn(preview_filler.run());
+        let reports = self.start_meters(meter, reports, loops);
+        loops.spawn(report_writer.run(reports));
+        loops.spawn(driver.run());
+        self.start_checks(lease, contact, given, loops);
+        executor
+    }
+
+    /// Starts the loops that measure reports; returns the reports that went through them.
+    fn start_meters(
+        &self,
+        meter: ServiceMeter,
+        reports: mpsc::Receiver<Report>,
+        loops: &mut JoinSet<()>,
+    ) -> mpsc::Receiver<Report> {
+        let (healthy_in, healthy) = mpsc::channel(1024);
+        let tap = ReportTap {
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            meter,
+            healthy: healthy_in,
+        };
+        let (measured_in, measured) = mpsc::channel(64);
+        loops.spawn(tap.run(reports, measured_in));
+        let acceptance_timer = AcceptanceTimer {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+        };
+        loops.spawn(acceptance_timer.run(healthy));
+        measured
+    }
+
+    /// Starts the loops that check what the others do.
+    fn start_checks(
+        &self,
+        lease: Lease,
+        contact: Contact,
+        given: GivenOrders,
+        loops: &mut JoinSet<()>,
+    ) {
+        let reachability_recorder = ReachabilityRecorder {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease,
+            contact,
+        };
+        loops.spawn(reachability_recorder.run());
+        let order_check = OrderCheck {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            lease,
+            given,
+        };
+        loops.spawn(order_check.run());
         let overdue = Overdue {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),
@@ -219,9 +290,13 @@ impl LeaseHolder {
             cluster: self.cluster_id,
         };
         loops.spawn(overdue.run());
-        loops.spawn(report_writer.run(reports));
-        loops.spawn(driver.run());
-        executor
+        let reprojector = Reprojector {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            lease,
+        };
+        loops.spawn(reprojector.run());
     }
 
     /// Renews the lease; returns when it is lost.

@@ -3,10 +3,15 @@
 //!
 //! - `lease_holder` holds a cluster's lease and runs these loops while it does:
 //!   - `driver` turns wakes into orders; the executor (crate `cluster`) converges them;
+//!   - `report_tap` and `acceptance_timer` measure the executor's reports, with what the driver told
+//!     `service_meter`;
 //!   - `report_writer` records the executor's reports;
 //!   - `recorder` records transitions of pods, disks and nodes;
 //!   - `finding_recorder` records labelled objects without a record, and removes them on request;
 //!   - `preview_filler` fills exact previews with dry runs;
+//!   - `reprojector` projects statuses again that older rules computed;
+//!   - `reachability_recorder` records when the cluster becomes unreachable or reachable;
+//!   - `order_check` compares the executor's orders with the database, in case a wake was lost;
 //!   - `overdue` reports deletions that take too long.
 //! - `backlog` measures the work queue, whichever process holds the lease.
 //! - `notifier` notifies the other replicas on the same database and receives their notifications.
@@ -14,23 +19,32 @@
 //! - `purge` deletes expired idempotency keys.
 //! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
 
+mod acceptance_timer;
 mod backlog;
+mod contact;
 mod deadline;
 mod decrypt;
 pub mod dns;
 mod domain_verifier;
 mod driver;
 mod finding_recorder;
+mod given_orders;
 mod lease_holder;
 mod measured;
 mod metrics;
 mod notifier;
+mod order_check;
 mod overdue;
 mod preview_filler;
 mod purge;
+mod reachability_recorder;
 mod recorder;
+mod repair_times;
+mod report_tap;
 mod report_writer;
+mod reprojector;
 mod sealer;
+mod service_meter;
 mod silence;
 
 pub use domain_verifier::DomainVerifier;

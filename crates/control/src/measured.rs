@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use trueup_cluster::verbs::Answer;
@@ -64,14 +65,27 @@ impl Cluster for Measured {
     fn watch(&self, kind: Kind, from: String) -> BoxStream<'static, Result<WatchEvent, CallError>> {
         self.count("watch", None);
         self.metrics.watch_starts.get_or_create(&OfKind { kind: kind.as_str() }).inc();
-        self.inside.watch(kind, from)
+        let (clock, times) = (Arc::clone(&self.clock), self.metrics.repair_times.clone());
+        let note = move |event: &Result<WatchEvent, CallError>| {
+            if let Ok(WatchEvent::Present(object) | WatchEvent::Gone(object)) = event {
+                let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+                let key = ResourceKey::new(kind, text("namespace"), text("name"));
+                times.saw(key, clock.monotonic());
+            }
+        };
+        let events = self.inside.watch(kind, from);
+        // Pods are never repaired, and nodes and the like are not watched for repairs.
+        let is_repaired = Kind::WATCHED.contains(&kind) && kind != Kind::Pod;
+        if is_repaired { events.inspect(note).boxed() } else { events }
     }
 
     fn apply<'a>(&'a self, key: &'a ResourceKey, object: &'a Value) -> Answer<'a, Value> {
+        self.metrics.repair_times.writes(key);
         self.timed("apply", self.inside.apply(key, object))
     }
 
     fn patch<'a>(&'a self, key: &'a ResourceKey, patch: &'a Value) -> Answer<'a, Value> {
+        self.metrics.repair_times.writes(key);
         self.timed("patch", self.inside.patch(key, patch))
     }
 

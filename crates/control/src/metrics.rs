@@ -15,6 +15,8 @@ use trueup_model::report::ObjectChange;
 use trueup_model::wake::{Lane, WakeState};
 use trueup_store::LaneLoad;
 
+use crate::repair_times::RepairTimes;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Call {
     pub(crate) verb: &'static str,
@@ -52,13 +54,32 @@ pub(crate) struct OfKind {
     pub(crate) kind: &'static str,
 }
 
-/// The metrics of the loops. Labels are closed sets: never an id, never a message.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ByCause {
+    pub(crate) cause: &'static str,
+}
+
+/// A service, by its ids and the name of its objects; without a service, the project itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub(crate) struct OfService {
+    pub(crate) org: String,
+    pub(crate) project: String,
+    pub(crate) service: String,
+    pub(crate) name: String,
+}
+
+/// The metrics of the loops. Labels are closed sets, never a message. Ids are the labels only of
+/// services in trouble, and of at most a hundred (`service_meter`).
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) calls: Family<Call, Counter>,
     pub(crate) call_seconds: Family<Verb, Histogram>,
     pub(crate) reports: Family<Ended, Counter>,
-    pub(crate) reconcile_seconds: Histogram,
+    pub(crate) reconcile_seconds: Family<ByCause, Histogram>,
+    pub(crate) accept_to_healthy_seconds: Histogram,
+    pub(crate) service_failing: Family<OfService, Gauge>,
+    pub(crate) service_fought: Family<OfService, Gauge>,
+    pub(crate) repair_times: RepairTimes,
     pub(crate) wakes: Family<Waiting, Gauge>,
     pub(crate) wake_age_seconds: Family<InLane, Gauge<f64, AtomicU64>>,
     pub(crate) unsealed_events: Gauge,
@@ -68,6 +89,7 @@ pub struct Metrics {
     pub(crate) watch_starts: Family<OfKind, Counter>,
     pub(crate) watch_age_seconds: Family<OfKind, Gauge<f64, AtomicU64>>,
     pub(crate) silent_kinds: Gauge,
+    pub(crate) cluster_reachable: Gauge,
     pub(crate) deletes_overdue: Gauge,
     pub(crate) previews: Family<Ended, Counter>,
     pub(crate) domain_checks: Family<Ended, Counter>,
@@ -81,7 +103,13 @@ impl Metrics {
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(seconds),
             reports: Family::default(),
-            reconcile_seconds: seconds(),
+            reconcile_seconds: Family::new_with_constructor(seconds),
+            accept_to_healthy_seconds: Histogram::new([
+                0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
+            ]),
+            service_failing: Family::default(),
+            service_fought: Family::default(),
+            repair_times: RepairTimes::default(),
             wakes: Family::default(),
             wake_age_seconds: Family::default(),
             unsealed_events: Gauge::default(),
@@ -91,11 +119,13 @@ impl Metrics {
             watch_starts: Family::default(),
             watch_age_seconds: Family::default(),
             silent_kinds: Gauge::default(),
+            cluster_reachable: Gauge::default(),
             deletes_overdue: Gauge::default(),
             previews: Family::default(),
             domain_checks: Family::default(),
         };
         metrics.register_observed(registry);
+        metrics.register_services(registry);
         let m = &metrics;
         registry.register(
             "trueup_cluster_calls",
@@ -108,11 +138,6 @@ impl Metrics {
             m.call_seconds.clone(),
         );
         registry.register("trueup_reports", "Reports of executors by outcome", m.reports.clone());
-        registry.register(
-            "trueup_reconcile_seconds",
-            "Time from an order to the end of its first pass",
-            m.reconcile_seconds.clone(),
-        );
         registry.register(
             "trueup_wakes",
             "Wakes by lane and state: queued, running or dead",
@@ -178,6 +203,36 @@ impl Metrics {
             "Kinds whose watch is stale, so that statuses that depend on them are unknown",
             self.silent_kinds.clone(),
         );
+        registry.register(
+            "trueup_cluster_reachable",
+            "Whether the cluster answers; measured by the process that holds its lease",
+            self.cluster_reachable.clone(),
+        );
+    }
+
+    /// Registers what is measured of single services.
+    fn register_services(&self, registry: &mut Registry) {
+        registry.register(
+            "trueup_reconcile_seconds",
+            "Time of a reconciliation by cause: for a user's request from its order to the end of \
+             the first pass, for a repair from the change that was noticed, or from its order",
+            self.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "trueup_accept_to_healthy_seconds",
+            "Time from the acceptance of a generation to its first healthy status",
+            self.accept_to_healthy_seconds.clone(),
+        );
+        registry.register(
+            "trueup_service_failing",
+            "Services whose reconciliation failed more than five times in a row; at most 100",
+            self.service_failing.clone(),
+        );
+        registry.register(
+            "trueup_service_fought",
+            "Services with more than five repaired changes from outside in ten minutes; at most 100",
+            self.service_fought.clone(),
+        );
     }
 
     /// Counts the changes of a report that came from outside Trueup.
@@ -210,7 +265,10 @@ impl Metrics {
     pub(crate) fn stand_by(&self) {
         self.lease_held.set(0);
         self.watch_age_seconds.clear();
+        self.service_failing.clear();
+        self.service_fought.clear();
         self.silent_kinds.set(0);
+        self.cluster_reachable.set(0);
     }
 
     /// Sets the number of wakes in each lane, and the age of the oldest.
@@ -275,6 +333,14 @@ mod tests {
         metrics.calls.get_or_create(&Call { verb: "get", outcome: "ok" }).inc();
         metrics.call_seconds.get_or_create(&Verb { verb: "get" }).observe(0.1);
         metrics.reports.get_or_create(&Ended { outcome: "failed" }).inc();
+        let service = || OfService {
+            org: "org".to_owned(),
+            project: "prj".to_owned(),
+            service: "svc".to_owned(),
+            name: "web".to_owned(),
+        };
+        metrics.service_failing.get_or_create(&service()).set(1);
+        metrics.service_fought.get_or_create(&service()).set(1);
         let unknown: Vec<String> =
             names(ALERTS).difference(&names(&encoded(&registry))).cloned().collect();
         assert!(unknown.is_empty(), "unknown metrics: {unknown:?}");
@@ -296,6 +362,7 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         metrics.lease_held.set(1);
+        metrics.cluster_reachable.set(1);
         metrics.wakes(&[], Timestamp::UNIX_EPOCH);
         let late = Timestamp::from_second(1_000).unwrap();
         metrics.watches(&Freshness::all_at(Timestamp::UNIX_EPOCH), late);
@@ -303,6 +370,7 @@ mod tests {
         let text = encoded(&registry);
         assert!(text.contains("trueup_lease_held 0\n"), "{text}");
         assert!(text.contains("trueup_silent_kinds 0\n"), "{text}");
+        assert!(text.contains("trueup_cluster_reachable 0\n"), "{text}");
         assert!(!text.contains("trueup_watch_age_seconds{"), "{text}");
         // F50: if no process holds the lease, standby processes still report the age of waiting
         // work.

@@ -65,7 +65,7 @@ pub(crate) async fn cluster_routing_get(
 
 /// Sets how a cluster routes host names. For operators.
 ///
-/// Services use it from their next reconcile on.
+/// A change wakes the services of the cluster with verified hosts; they keep their generation.
 #[utoipa::path(put, path = "/v1/clusters/{cluster}/routing", operation_id = "cluster_routing_put",
     tag = "clusters", params(("cluster" = ClusterKey, Path, description = "name or id"), DryRun),
     request_body = ClusterRouting,
@@ -81,6 +81,9 @@ pub(crate) async fn cluster_routing_put(
     let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
     let (context, now) = (change.context(), change.now());
     let changed = change.app().put_routing(&row, &routing, &context, now).await?;
+    if changed && !change.is_dry() {
+        change.state.signals.wake();
+    }
     change.done(changed, &shown(routing))
 }
 

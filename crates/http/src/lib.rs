@@ -19,6 +19,7 @@ mod plan;
 mod preview_request;
 mod project;
 mod quota;
+mod receipt;
 mod release;
 mod secret;
 mod service;

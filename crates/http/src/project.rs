@@ -154,7 +154,7 @@ pub(crate) fn view(row: &ProjectRow, now: Timestamp) -> Project {
         desired: row.desired,
         generation: row.project.generation,
         reconciliation: settled,
-        status: service::status(row.status.clone(), &silent),
+        status: service::status(row.status.clone(), &row.watches, &freshness::PROJECT, now),
         receipt: row.receipt.clone(),
     }
 }

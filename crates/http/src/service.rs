@@ -14,6 +14,7 @@ use trueup_api::service::{
     AutoscaleBody, Service, ServiceCondition, ServiceList, ServiceManifest, ServiceObject,
     ServiceStatus,
 };
+use trueup_model::cluster::{Freshness, stale_at};
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
@@ -220,9 +221,9 @@ pub(crate) async fn service_delete(
 /// A service as it is shown. Stale evidence becomes Unknown here, at the time of the read.
 pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
     let desired = &row.service;
-    let silent = row.watches.silent(&freshness::evidence(&desired.spec), now);
     let unheard = row.watches.silent(&freshness::objects(&desired.spec), now);
     let settled = reconciliation(&row.status, desired.generation, !unheard.is_empty());
+    let evidence = freshness::evidence(&desired.spec);
     Service {
         id: desired.id.to_string(),
         name: desired.name.to_string(),
@@ -247,7 +248,7 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
         namespace: row.namespace.clone(),
         object_name: desired.object_name.clone(),
         reconciliation: settled,
-        status: status(row.status.clone(), &silent),
+        status: status(row.status.clone(), &row.watches, &evidence, now),
         objects: Vec::new(),
         receipt: None,
         frozen: row.frozen.as_ref().map(crate::freeze::view),
@@ -255,9 +256,17 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
     }
 }
 
-/// The status of a service or project as it is shown.
-pub(crate) fn status(status: Status, silent: &[Kind]) -> ServiceStatus {
-    let (status, last_known) = aged(status, silent);
+/// The status of a service or project as it is shown; it depends on the watches of these kinds.
+pub(crate) fn status(
+    status: Status,
+    watches: &Freshness,
+    kinds: &[Kind],
+    now: Timestamp,
+) -> ServiceStatus {
+    let (status, last_known) = aged(status, &watches.silent(kinds, now));
+    // A verified absence is final, and what was never observed cannot be confirmed.
+    let is_confirmed = status.phase != Phase::Deleted && status.evidence.is_some();
+    let confirmed_at = watches.oldest_of(kinds).filter(|_| is_confirmed);
     ServiceStatus {
         phase: status.phase,
         since: status.since,
@@ -266,6 +275,8 @@ pub(crate) fn status(status: Status, silent: &[Kind]) -> ServiceStatus {
         applied_generation: status.applied_generation,
         conditions: status.conditions.into_iter().map(condition).collect(),
         observed_at: status.evidence.as_ref().map(|evidence| evidence.observed_at),
+        confirmed_at,
+        stale_at: confirmed_at.map(stale_at),
         uid: status.evidence.as_ref().and_then(|evidence| evidence.uid.clone()),
         resource_version: status
             .evidence
@@ -291,11 +302,12 @@ fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
     let objects = detail
         .resources
         .iter()
-        .map(|(key, uid)| ServiceObject {
-            kind: key.kind,
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            uid: uid.clone(),
+        .map(|resource| ServiceObject {
+            kind: resource.key.kind,
+            namespace: resource.key.namespace.clone(),
+            name: resource.key.name.clone(),
+            uid: resource.uid.clone(),
+            last_seen_at: resource.last_seen_at,
         })
         .collect();
     let receipt = detail.receipt.clone();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
@@ -74,18 +74,37 @@ impl Freshness {
         kinds.iter().filter(is_silent).copied().collect()
     }
 
+    /// The oldest last contact over these kinds; none while one never had contact.
+    #[must_use]
+    pub fn oldest_of(&self, kinds: &[Kind]) -> Option<Timestamp> {
+        let heard = kinds.iter().map(|kind| self.heard.get(kind).copied());
+        heard.collect::<Option<Vec<_>>>()?.into_iter().min()
+    }
+
     /// The oldest last contact over all watched kinds; none while one never had contact.
     #[must_use]
     pub fn oldest(&self) -> Option<Timestamp> {
-        let heard = Kind::WATCHED.iter().map(|kind| self.heard.get(kind).copied());
-        heard.collect::<Option<Vec<_>>>()?.into_iter().min()
+        self.oldest_of(&Kind::WATCHED)
     }
+
+    /// The newest last contact of any kind.
+    #[must_use]
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.heard.values().copied().max()
+    }
+}
+
+/// Until when a watch with its last contact at `heard` is fresh; after that it is stale.
+#[must_use]
+pub fn stale_at(heard: Timestamp) -> Timestamp {
+    let limit = SignedDuration::from_secs(STALE_AFTER_SECONDS);
+    heard.checked_add(limit).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether a watch with its last contact at `heard` is stale at `now`.
 #[must_use]
 pub fn is_stale(heard: Option<Timestamp>, now: Timestamp) -> bool {
-    heard.is_none_or(|heard| now.duration_since(heard).as_secs() > STALE_AFTER_SECONDS)
+    heard.is_none_or(|heard| now > stale_at(heard))
 }
 
 #[cfg(test)]
@@ -101,6 +120,8 @@ mod tests {
         assert!(is_stale(None, at(0)), "never had contact");
         assert!(!is_stale(Some(at(0)), at(STALE_AFTER_SECONDS)));
         assert!(is_stale(Some(at(0)), at(STALE_AFTER_SECONDS + 1)));
+        let just_after = stale_at(at(0)).checked_add(SignedDuration::from_millis(1)).unwrap();
+        assert!(is_stale(Some(at(0)), just_after), "exactly when it was announced");
         assert!(!is_stale(Some(at(9)), at(0)), "a clock that went back makes no watch stale");
     }
 
@@ -123,5 +144,11 @@ mod tests {
             freshness.heard.insert(kind, at(second));
         }
         assert_eq!(freshness.oldest(), Some(at(100)));
+        let (first, second) = (Kind::WATCHED[0], Kind::WATCHED[1]);
+        assert_eq!(freshness.oldest_of(&[second]), Some(at(101)), "other kinds do not count");
+        assert_eq!(freshness.oldest_of(&[second, first]), Some(at(100)));
+        assert_eq!(freshness.oldest_of(&[]), None);
+        let last = i64::try_from(Kind::WATCHED.len()).unwrap() - 1;
+        assert_eq!(freshness.newest(), Some(at(100 + last)));
     }
 }

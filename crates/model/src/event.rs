@@ -462,6 +462,18 @@ pub enum Fact {
         /// Who deleted it.
         principal: String,
     },
+    /// Nothing was heard of a cluster for too long: no watch event, and no answer to any call.
+    ClusterUnreachable {
+        /// The last error, or that there was none.
+        why: String,
+        /// The last time that something was heard of it.
+        since: Timestamp,
+    },
+    /// An unreachable cluster answers again.
+    ClusterReachable {
+        /// For how many seconds nothing was heard of it.
+        after_s: i64,
+    },
 }
 
 impl Fact {

@@ -121,6 +121,8 @@ pub enum Reason {
     PodsNotReady,
     /// The last run of a cron or a job failed.
     RunFailed,
+    /// A controller does not route a host of the service.
+    HostRefused,
     /// The cluster does not accept an optional kind that the service uses.
     PartMissing,
     /// The last observation is stale.

@@ -34,6 +34,7 @@ use crate::render::proof::ProofKey;
 
 pub use anchor::{current as current_anchor, next_ordinal};
 pub use project::MOST_ENDPOINTS;
+pub(crate) use route::is_certificate_secret;
 
 /// One desired object.
 #[derive(Clone, PartialEq)]

@@ -9,7 +9,7 @@ pub mod why;
 use jiff::Timestamp;
 use trueup_model::key::Kind;
 use trueup_model::observation::{
-    Cause, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
+    Admission, Cause, Observation, PodProblem, PodSeen, Run, Runs, Sighting, WorkloadSeen,
 };
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
@@ -265,6 +265,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = from_outcome
         .into_iter()
         .chain(run_condition(inputs).or_else(|| pod_condition(inputs)))
+        .chain(inputs.observation.objects.iter().filter_map(refused_host))
         .chain(inputs.observation.missing.iter().map(|it| Condition {
             reason: Reason::PartMissing,
             message: it.sentence(),
@@ -273,6 +274,19 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         .collect();
     conditions.sort_by_key(|condition| condition.reason);
     conditions
+}
+
+/// The condition for a host that a controller does not route.
+fn refused_host(seen: &Sighting) -> Option<Condition> {
+    let route = seen.route.as_ref().filter(|_| !seen.terminating)?;
+    match &route.admission {
+        Admission::Pending | Admission::Admitted => None,
+        Admission::Refused(_) => {
+            let why = observe::route_message(seen).unwrap_or_default();
+            let message = format!("{}: {why}", route.host);
+            Some(Condition { reason: Reason::HostRefused, message, cause: None })
+        }
+    }
 }
 
 /// Pods with problems. Ended pods count only for a run that did not succeed: pods of earlier runs

@@ -6,16 +6,19 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Row};
 use trueup_model::cluster::{Freshness, Routing};
+use trueup_model::event::{EventType, Fact, Source};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
+use trueup_model::org::PLATFORM;
+use trueup_model::subject::Subject;
 
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{freshness, json, read_json};
 use crate::freeze::freeze;
 use crate::work::lease::{Lease, fence};
-use crate::{App, Error, Worker};
+use crate::{App, Error, Worker, event};
 
 /// A cluster and its freshness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,41 @@ pub struct ClusterUsage {
     pub projects: i64,
     /// The number of services whose deletion is not verified.
     pub services: i64,
+}
+
+/// A change of a cluster's reachability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReachabilityChange {
+    /// Nothing was heard of it for too long.
+    Unreachable {
+        /// The last error.
+        why: String,
+        /// The last time that something was heard of it.
+        since: Timestamp,
+    },
+    /// It answers again.
+    Reachable {
+        /// For how many seconds nothing was heard of it.
+        after_s: i64,
+    },
+}
+
+impl ReachabilityChange {
+    /// Since when the cluster is unreachable after this change.
+    #[must_use]
+    pub const fn unreachable_since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Unreachable { since, .. } => Some(*since),
+            Self::Reachable { .. } => None,
+        }
+    }
+
+    fn fact(&self) -> Fact {
+        match self.clone() {
+            Self::Unreachable { why, since } => Fact::ClusterUnreachable { why, since },
+            Self::Reachable { after_s } => Fact::ClusterReachable { after_s },
+        }
+    }
 }
 
 /// The columns of a cluster that every caller may see.
@@ -159,6 +197,43 @@ impl Worker {
         Ok(())
     }
 
+    /// Since when a cluster is unreachable, as the last event says; none while it is reachable.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn unreachable_since(&self, cluster: ClusterId) -> Result<Option<Timestamp>, Error> {
+        let mut tx = self.begin().await?;
+        unreachable_since(&mut tx, cluster).await
+    }
+
+    /// Records a change of a cluster's reachability with an event; nothing if it was recorded before.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or the lease was lost.
+    pub async fn record_reachability(
+        &self,
+        lease: Lease,
+        change: &ReachabilityChange,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = self.begin().await?;
+        fence(&mut tx, lease).await?;
+        // One writer at a time: a call whose answer was lost may still be under way.
+        sqlx::query("select from clusters where id = $1 for no key update")
+            .bind(lease.scope.uuid())
+            .execute(&mut *tx)
+            .await?;
+        let known = unreachable_since(&mut tx, lease.scope).await?;
+        if known.is_some() == change.unreachable_since().is_some() {
+            return Ok(());
+        }
+        let (subject, source) = (Subject::Cluster(lease.scope), Source::K8sWatch);
+        let changed = event::about(PLATFORM, subject, 0, change.fact(), source, now);
+        event::record(&mut tx, &[changed]).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
     /// Records that a watch event of every kind of a cluster arrived.
     ///
     /// # Errors
@@ -185,4 +260,29 @@ async fn record_freshness(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// Reads the last event about the cluster's reachability, sealed or not.
+async fn unreachable_since(tx: &mut Tx, cluster: ClusterId) -> Result<Option<Timestamp>, Error> {
+    let types = [EventType::ClusterUnreachable, EventType::ClusterReachable];
+    let last: Option<(Json<Value>,)> = sqlx::query_as(
+        "select body from events
+         where type = any($3) and id in (
+             select event_id from event_queue where org_id = $1 and subject_id = $2
+             union all
+             (select event_id from event_seals
+              where org_id = $1 and subject_id = $2 and type = any($3)
+              order by position desc limit 1))
+         order by id desc limit 1",
+    )
+    .bind(PLATFORM.uuid())
+    .bind(cluster.uuid())
+    .bind(types.map(|of| of.into_str()).to_vec())
+    .fetch_optional(&mut **tx)
+    .await?;
+    let Some((body,)) = last else { return Ok(None) };
+    let Fact::ClusterUnreachable { since, .. } = read_json::<Fact>("event", body)? else {
+        return Ok(None);
+    };
+    Ok(Some(since))
 }

@@ -34,7 +34,7 @@ mod volume;
 mod why;
 mod work;
 
-pub use cluster::{ClusterRow, ClusterUsage};
+pub use cluster::{ClusterRow, ClusterUsage, ReachabilityChange};
 pub use db::bootstrap::{RolePasswords, Urls, bootstrap, is_ours, schema_digest};
 pub use db::clock::DbClock;
 pub use db::new_id::new_token;
@@ -48,14 +48,18 @@ pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use finding::Removal;
 pub use preview_request::{PendingPreview, PreviewResult};
 pub use project::ProjectRow;
-pub use projection::{Comparison, Rebuilt};
-pub use service::{Pods, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow};
+pub use projection::{Comparison, Rebuilt, Reprojected};
+pub use receipt::{ReceiptBundle, ReceiptRow};
+pub use service::{
+    Pods, RecordedObject, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow,
+};
 pub use token::{CreatedToken, TokenRow};
 pub use transition::Observer;
 pub use work::dns_check::DueDnsCheck;
 pub use work::identity::Recognised;
 pub use work::lease::{Lease, LeaseScope, Platform, Turn};
 pub use work::notify::Listener;
+pub use work::order::OrderMark;
 pub use work::seal::{SEALED_AT_ONCE, Unsealed};
 pub use work::signal::{Counts, Notification, Signals};
 pub use work::wake::{LaneLoad, WakeFilter};

@@ -2,6 +2,7 @@
 
 mod page;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -54,10 +55,24 @@ pub struct ServiceRow {
 pub struct ServiceDetail {
     /// The service.
     pub row: ServiceRow,
-    /// Every key ever recorded for it, with the uid last seen.
-    pub resources: Vec<(ResourceKey, Option<String>)>,
+    /// Every key ever recorded for it.
+    pub resources: Vec<RecordedObject>,
     /// The deletion receipt, once it is deleted.
     pub receipt: Option<Receipt>,
+}
+
+/// A key that was recorded for a service, and what was last seen under it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedObject {
+    /// The key.
+    pub key: ResourceKey,
+    /// The uid last seen under it.
+    pub uid: Option<String>,
+    /// When it was last seen.
+    ///
+    /// A present object of a watched kind was last seen when its watch had its last contact, so that
+    /// an idle object stays up to date without a write.
+    pub last_seen_at: Option<Timestamp>,
 }
 
 /// One statement for all: status and receipt are written together and must be read together.
@@ -96,7 +111,7 @@ impl App {
         let row = service_row(&found)?;
         let receipt: Option<Json<Value>> = found.try_get("receipt")?;
         let receipt = receipt.map(|json| read_json("receipt", json)).transpose()?;
-        let resources = resources(&mut tx, row.service.id).await?;
+        let resources = recorded_objects(&mut tx, row.service.id, &row.watches).await?;
         Ok(Some(ServiceDetail { row, resources, receipt }))
     }
 }
@@ -161,16 +176,35 @@ pub(crate) async fn resources(
     tx: &mut Tx,
     service: ServiceId,
 ) -> Result<Vec<(ResourceKey, Option<String>)>, Error> {
-    let rows: Vec<(String, String, String, Option<String>)> = sqlx::query_as(
-        "select kind, namespace, name, uid from resources
-         where subject_kind = 'service' and subject_id = $1 order by kind, name",
+    let objects = recorded_objects(tx, service, &Freshness::default()).await?;
+    Ok(objects.into_iter().map(|object| (object.key, object.uid)).collect())
+}
+
+type RecordedColumns = (String, String, String, Option<String>, Option<jiff_sqlx::Timestamp>, bool);
+
+/// The recorded objects of a service. One is present if the last observation has its uid.
+async fn recorded_objects(
+    tx: &mut Tx,
+    service: ServiceId,
+    watches: &Freshness,
+) -> Result<Vec<RecordedObject>, Error> {
+    let rows: Vec<RecordedColumns> = sqlx::query_as(
+        "select r.kind, r.namespace, r.name, r.uid, r.seen_at,
+                coalesce(t.inputs #> '{observation,objects}'
+                         @> jsonb_build_array(jsonb_build_object('uid', r.uid)), false)
+         from resources r
+         left join statuses t on t.subject_kind = 'service' and t.subject_id = r.subject_id
+         where r.subject_kind = 'service' and r.subject_id = $1 order by r.kind, r.name",
     )
     .bind(service.uuid())
     .fetch_all(&mut **tx)
     .await?;
     rows.into_iter()
-        .map(|(kind, namespace, name, uid)| {
-            Ok((ResourceKey { kind: read("kind", kind)?, namespace, name }, uid))
+        .map(|(kind, namespace, name, uid, seen_at, present)| {
+            let key = ResourceKey { kind: read("kind", kind)?, namespace, name };
+            let watched_at = watches.heard.get(&key.kind).copied().filter(|_| present);
+            let seen_at = seen_at.map(jiff_sqlx::Timestamp::to_jiff);
+            Ok(RecordedObject { key, uid, last_seen_at: seen_at.max(watched_at) })
         })
         .collect()
 }

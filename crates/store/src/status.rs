@@ -1,5 +1,7 @@
 //! Statuses: the projected status of each unit, with the inputs it was computed from.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
@@ -9,10 +11,10 @@ use trueup_model::status::{Inputs, Status};
 use trueup_rules::RULES_VERSION;
 use uuid::Uuid;
 
-use crate::Error;
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{json, read_json, unit, unit_uuid};
+use crate::{Error, Worker};
 
 /// A status about to be stored.
 pub(crate) struct NewStatus {
@@ -88,4 +90,34 @@ pub(crate) async fn store(tx: &mut Tx, new: &[NewStatus]) -> Result<(), Error> {
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+/// Records that the current rules give these units the status that is stored.
+pub(crate) async fn mark_current(tx: &mut Tx, units: &[Unit]) -> Result<(), Error> {
+    sqlx::query("update statuses set rules_version = $2 where subject_id = any($1)")
+        .bind(units.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
+        .bind(RULES_VERSION)
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
+}
+
+impl Worker {
+    /// The current generation of these services, and when it was accepted. Projects are left out.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn accepted_at(
+        &self,
+        units: &[Unit],
+    ) -> Result<BTreeMap<Unit, (i64, Timestamp)>, Error> {
+        let rows: Vec<(Uuid, i64, jiff_sqlx::Timestamp)> =
+            sqlx::query_as("select id, generation, accepted_at from services where id = any($1)")
+                .bind(units.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
+                .fetch_all(self.pool())
+                .await?;
+        rows.into_iter()
+            .map(|(id, generation, at)| Ok((unit("service", id)?, (generation, at.to_jiff()))))
+            .collect()
+    }
 }

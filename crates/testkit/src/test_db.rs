@@ -246,6 +246,22 @@ impl TestDb {
         LongTransaction { connection }
     }
 
+    /// From now on no wake is recorded, whatever requests it; or wakes are recorded again.
+    pub async fn lose_wakes(&self, lost: bool) {
+        let mut connection =
+            PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
+        let change = if lost {
+            "create function lose_wake() returns trigger language plpgsql
+                 as $$ begin return null; end $$;
+             create trigger lose_wake before insert on wakes
+                 for each row execute function lose_wake()"
+        } else {
+            "drop trigger lose_wake on wakes; drop function lose_wake()"
+        };
+        let changed = sqlx::raw_sql(change).execute(&mut connection).await;
+        changed.expect("the trigger should change");
+    }
+
     /// Wakes, lease and the state of every connection, to diagnose a test that hangs.
     pub async fn under_way(&self) -> Vec<String> {
         let mut owner =

@@ -5,7 +5,7 @@ use trueup_model::event::{Fact, Source, wire_source};
 use trueup_model::key::ResourceKey;
 use trueup_model::status::{Health, Phase};
 
-use crate::output::human::{clean, clock_time, count};
+use crate::output::human::{clean, clock_time, count, moment};
 use crate::output::style::{self, Paint, Style};
 
 const WIDTH: usize = 18;
@@ -153,6 +153,12 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::ClusterReplaced { cluster, .. } => {
             (Paint::Busy, "cluster replaced", format!("cluster {cluster} has a new identity"))
         }
+        Fact::ClusterUnreachable { why, since } => {
+            (Paint::Bad, "cluster unreachable", format!("last heard at {}: {why}", moment(*since)))
+        }
+        Fact::ClusterReachable { after_s } => {
+            (Paint::Good, "cluster reachable", format!("after {after_s} seconds"))
+        }
         Fact::QuotaChanged { principal, .. } => {
             (Paint::Busy, "quota changed", requested(principal))
         }
@@ -296,6 +302,12 @@ mod tests {
                 json!({"why": "the cluster\u{1b} is unreachable"}),
                 "deferred            the cluster  is unreachable",
             ),
+            (
+                "ClusterUnreachable",
+                json!({"why": "connection refused", "since": "2026-01-02T03:03:30Z"}),
+                "cluster unreachable  last heard at 2026-01-02 03:03:30Z: connection refused",
+            ),
+            ("ClusterReachable", json!({"after_s": 75}), "cluster reachable   after 75 seconds"),
             (
                 "AbsenceVerified",
                 json!({"keys": 6}),

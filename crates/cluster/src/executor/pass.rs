@@ -242,8 +242,7 @@ async fn loop_rounds(
         }
         let plan = plan(order, &observed, &shared.proofs);
         let stopped = shared.restore_guard.check(order.unit, &plan.outcome);
-        if plan.actions.is_empty() && !reread && progress.changes.iter().any(is_external) {
-            // A writer that changed watched objects may also have changed unwatched ones.
+        if plan.actions.is_empty() && !reread && progress.changes.iter().any(calls_for_reread) {
             reread = true;
             shared.cache().read_again(order);
             if let Err(outcome) = shared.read_unwatched(order, project_ready).await {
@@ -328,12 +327,16 @@ fn part_refused(action: &Action, error: &CallError) -> Option<(Kind, Absent)> {
     error.absent().filter(|_| kind.is_optional()).map(|why| (kind, why))
 }
 
-/// Whether a change reports that another writer deleted or modified an object.
-const fn is_external(change: &ObjectChange) -> bool {
-    matches!(
+/// Whether unwatched objects are read again after this change.
+///
+/// A writer that changed watched objects may also have changed unwatched ones. And cert-manager may
+/// have written the Secret of a removed Certificate since the last read.
+fn calls_for_reread(change: &ObjectChange) -> bool {
+    let is_external = matches!(
         change,
         ObjectChange::DeletedExternally { .. } | ObjectChange::ModifiedExternally { .. }
-    )
+    );
+    is_external || matches!(change, ObjectChange::Removed { key } if key.kind == Kind::Certificate)
 }
 
 fn key(action: &Action) -> &ResourceKey {

@@ -6,16 +6,24 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Observation;
-use trueup_model::order::{Order, Unit};
-use trueup_rules::status::observe::{Answers, Unexplained, explain, unexplained};
+use trueup_model::order::{Body, Order, Unit};
+use trueup_rules::render::workload_key;
+use trueup_rules::status::observe::{
+    Answers, Unexplained, explain, overdue_run, overdue_since, owed_run, unexplained,
+};
 
 use crate::executor::pass::Shared;
 use crate::verbs::CallError;
 
 /// How long a unit may make no progress before its events are read.
 const STALL_LIMIT: Duration = Duration::from_secs(20);
+/// A cron is looked at this long after a run became overdue, and at least this often, because its
+/// next run may be due in a year.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(3600);
 /// How long the events that were read are reused.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -31,6 +39,18 @@ struct Stalled {
     /// When its events are read next.
     read_at: Duration,
     answers: Vec<(Unexplained, Answers)>,
+}
+
+impl Stalled {
+    /// What was read, or for the same overdue run what was read before: events are kept for an
+    /// hour, and the next run may be due in a month.
+    fn or_earlier(&self, of: Unexplained, read: Answers) -> (Unexplained, Answers) {
+        let earlier = self.answers.iter().find(|(one, _)| one.due.is_some() && *one == of);
+        match earlier.filter(|_| read.events.is_empty()) {
+            Some((_, earlier)) => (of, earlier.clone()),
+            None => (of, read),
+        }
+    }
 }
 
 impl CachedWarnings {
@@ -53,19 +73,25 @@ impl Shared {
         seen: Option<&mut Observation>,
     ) -> Option<Duration> {
         let seen = seen?;
-        let open = unexplained(seen);
+        let now = self.clock.monotonic();
+        let due = self.owed_run(order);
+        let mut open = unexplained(seen);
+        open.extend(due.and_then(|due| overdue_run(seen, due)));
         if open.is_empty() {
             self.warnings.stalled().remove(&order.unit);
-            return None;
+            // A run that is not created changes no object, so no watch event triggers a pass.
+            let due = due.filter(|_| seen.applied)?;
+            let wait = overdue_since(due).duration_since(seen.as_of);
+            let wait = Duration::try_from(wait).unwrap_or_default() + LOOK_AFTER;
+            return Some(now + wait.min(LOOK_EVERY));
         }
-        let now = self.clock.monotonic();
         let first = Stalled { read_at: now + STALL_LIMIT, answers: Vec::new() };
         let mut stalled = self.warnings.stalled().entry(order.unit).or_insert(first).clone();
         if stalled.read_at <= now {
             let mut answers = Vec::new();
             for of in open {
                 match self.read_events(order, &of).await {
-                    Ok(answer) => answers.push((of, answer)),
+                    Ok(answer) => answers.push(stalled.or_earlier(of, answer)),
                     Err(error) => {
                         tracing::debug!(kind = %of.kind, name = of.name, %error, "cannot read events");
                     }
@@ -78,6 +104,17 @@ impl Shared {
             explain(seen, of, answers);
         }
         Some(stalled.read_at)
+    }
+
+    /// When the next run of a cron is due, or was.
+    fn owed_run(&self, order: &Order) -> Option<Timestamp> {
+        let Body::Service(body) = &order.body else { return None };
+        let key = workload_key(order, body);
+        if key.kind != Kind::CronJob {
+            return None;
+        }
+        let cron = self.cache().get(&key)?;
+        owed_run(&cron)
     }
 
     /// Reads the Job of a run and its events, if there is one, and otherwise the object's own

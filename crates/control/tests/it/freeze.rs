@@ -107,8 +107,8 @@ async fn drift_and_deletion_wait_while_frozen_and_status_reports_them() {
     rig.until_wakes(0).await;
 
     let key = |kind| {
-        let found = detail.resources.iter().find(|(key, _)| key.kind == kind);
-        found.expect("the key should be recorded").0.clone()
+        let found = detail.resources.iter().find(|object| object.key.kind == kind);
+        found.expect("the key should be recorded").key.clone()
     };
     rig.fake.remove(&key(Kind::Service));
     let seen = rig.until("web", is_frozen).await;

@@ -227,8 +227,8 @@ impl Rig {
 
     async fn fake_key(&self, service: &str, kind: Kind) -> trueup_model::key::ResourceKey {
         let detail = self.get(service).await;
-        let found = detail.resources.into_iter().find(|(key, _)| key.kind == kind);
-        found.expect("the key should be recorded").0
+        let found = detail.resources.into_iter().find(|object| object.key.kind == kind);
+        found.expect("the key should be recorded").key
     }
 
     async fn until_service_object(&self, service: &str) {

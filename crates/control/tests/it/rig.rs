@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::Cluster;
-use trueup_control::{LeaseHolder, Metrics, Sealer};
+use trueup_control::{LeaseHolder, Measured, Metrics, Sealer};
 use trueup_model::Clock;
 use trueup_model::status::{Health, Phase};
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
-use trueup_rules::envelope::Keyring;
+use trueup_rules::envelope::{Keyring, SharedKeyring};
 use trueup_store::door::{RequestContext, ServiceRequest};
 use trueup_store::{DbClock, ServiceDetail, Signals, Worker};
 use trueup_testkit::fake_cluster::FakeCluster;
@@ -35,7 +35,7 @@ pub(crate) struct Rig {
     /// The database connection of the loops.
     pub(crate) worker: Worker,
     /// The keys of the process that is started next.
-    pub(crate) keys: Keyring,
+    pub(crate) keys: SharedKeyring,
     tasks: JoinSet<()>,
     /// Advances the clock, whether or not any loop runs.
     time: JoinSet<()>,
@@ -65,7 +65,7 @@ impl Rig {
             fake: FakeCluster::new(),
             clock,
             signals: Signals::default(),
-            keys: Keyring::new(&[7; 32]),
+            keys: SharedKeyring::new(Keyring::new(&[7; 32])),
             tasks: JoinSet::new(),
             time: JoinSet::new(),
             registry: Registry::default(),
@@ -84,6 +84,7 @@ impl Rig {
         cluster: Arc<dyn Cluster>,
     ) -> CancellationToken {
         let metrics = Metrics::register(&mut self.registry);
+        let cluster = Arc::new(Measured::new(cluster, Arc::clone(&self.clock), metrics.clone()));
         let stop = CancellationToken::new();
         let lease_holder = LeaseHolder {
             worker: self.worker.clone(),
@@ -94,7 +95,7 @@ impl Rig {
             cluster_id: self.db.cluster,
             holder: holder.to_owned(),
             master_key: [7; 32],
-            decryptor: self.keys.clone().decryptor(),
+            decryptor: self.keys.decryptor(),
         };
         let sealer = Sealer {
             worker: self.worker.clone(),

@@ -6,7 +6,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::SecretValue;
 use trueup_model::status::Reason;
 use trueup_model::variable::VariableName;
-use trueup_rules::envelope::Keyring;
+use trueup_rules::envelope::{Keyring, SharedKeyring};
 use trueup_store::door::{EntryKind, EntryRequest, RequestContext, SecretRequest};
 use trueup_store::{EventQuery, ServiceDetail};
 
@@ -22,7 +22,7 @@ impl Rig {
         let name: VariableName = name.parse().expect("a test's name should be valid");
         let entry = EntryRequest { project: "shop", service, name: &name, if_version: None };
         let value = SecretValue::new(value.to_owned());
-        let encryptor = self.keys.clone().encryptor();
+        let encryptor = self.keys.encryptor();
         let wanted = SecretRequest { entry, value: &value, encryptor: &encryptor };
         let set = self.db.app.set_secret(self.db.org, &wanted, &context, self.clock.now()).await;
         set.expect("a secret should be set");
@@ -108,7 +108,7 @@ async fn containers_read_the_secrets_that_were_set() {
 #[tokio::test]
 async fn missing_key_keeps_running_services_and_their_secrets() {
     let mut rig = Rig::new().await;
-    rig.keys = Keyring::new(&[7; 32]).with(2, &[9; 32]);
+    rig.keys = SharedKeyring::new(Keyring::new(&[7; 32]).with(2, &[9; 32]));
     let first = rig.start("one");
     rig.declare_project().await;
     rig.declare("web", "web:1").await;
@@ -119,7 +119,8 @@ async fn missing_key_keeps_running_services_and_their_secrets() {
     let writes = rig.fake.journal().len();
 
     // The next process lost the rotated key.
-    let whole = std::mem::replace(&mut rig.keys, Keyring::new(&[7; 32]));
+    let part = SharedKeyring::new(Keyring::new(&[7; 32]));
+    let whole = std::mem::replace(&mut rig.keys, part);
     let second = rig.start("two");
     let detail = rig.until("web", locked).await;
     let message = &detail.row.status.conditions[0].message;
@@ -138,6 +139,23 @@ async fn missing_key_keeps_running_services_and_their_secrets() {
     assert!(detail.row.status.conditions.is_empty());
 }
 
+#[tokio::test]
+async fn key_that_appears_unlocks_secrets_without_a_restart() {
+    let mut rig = Rig::new().await;
+    let whole = Keyring::new(&[7; 32]).with(2, &[9; 32]);
+    rig.keys = SharedKeyring::new(whole.clone());
+    rig.declare_project().await;
+    rig.declare("web", "web:1").await;
+    rig.set_secret(Some("web"), "KEY", CANARY).await;
+    // The process that works on the cluster lacks the rotated key.
+    rig.keys = SharedKeyring::new(Keyring::new(&[7; 32]));
+    rig.start("one");
+    rig.until("web", locked).await;
+    rig.keys.update(whole);
+    rig.until("web", |detail| running(detail) && !locked(detail)).await;
+    assert_eq!(rig.secret_data("KEY"), encoded(CANARY));
+}
+
 /// S40: the canary is in the cluster's Secret and nowhere else.
 #[tokio::test]
 async fn secret_appears_in_no_log_event_or_status() {
@@ -152,12 +170,12 @@ async fn secret_appears_in_no_log_event_or_status() {
     let secret = rig.fake.objects(Kind::Secret).remove(0);
     let name = secret["metadata"]["name"].as_str().expect("it should have a name").to_owned();
     let detail = rig.get("web").await;
-    let found = detail.resources.iter().find(|(key, _)| key.name == name);
-    let key = found.expect("its key should be recorded").0.clone();
+    let found = detail.resources.iter().find(|object| object.key.name == name);
+    let key = found.expect("its key should be recorded").key.clone();
     rig.fake.remove(&key);
     // Secrets are not watched; they are read again when other drift is observed (ADR 0020).
-    let address = detail.resources.iter().find(|(key, _)| key.kind == Kind::Service);
-    rig.fake.remove(&address.expect("it should have an address").0);
+    let address = detail.resources.iter().find(|object| object.key.kind == Kind::Service);
+    rig.fake.remove(&address.expect("it should have an address").key);
     let back = tokio::time::timeout(crate::rig::LONG, async {
         while rig.fake.objects(Kind::Secret).is_empty() {
             tokio::time::sleep(crate::rig::POLL).await;

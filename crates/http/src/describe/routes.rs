@@ -10,8 +10,8 @@ use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
     AppState, cluster, document, domain, endpoint, event, finding, freeze, log, operation, org,
-    plan, preview_request, project, quota, release, secret, service, template, token, transition,
-    variable, volume, wake, why,
+    plan, preview_request, project, quota, receipt, release, secret, service, template, token,
+    transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -43,6 +43,8 @@ fn projects() -> OpenApiRouter<AppState> {
         .routes(routes!(project::project_list))
         .routes(routes!(project::project_get, project::project_put, project::project_delete))
         .routes(routes!(project::project_force_delete))
+        .routes(routes!(receipt::receipt_list))
+        .routes(routes!(receipt::receipt_get))
         .routes(routes!(variable::variable_list))
         .routes(routes!(variable::variable_put, variable::variable_delete))
         .routes(routes!(secret::secret_list))

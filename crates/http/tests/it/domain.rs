@@ -33,7 +33,8 @@ async fn domain_is_added_verified_listed_and_removed() {
     say(OWNER).send().await.must_be(403, "TU1002");
     let verified = say(OPERATOR).header("trueup-org", "acme").send().await;
     assert_eq!(verified.status, StatusCode::ACCEPTED, "{}", verified.text());
-    assert_eq!(verified.json()["state"], "opening");
+    assert_eq!(verified.json()["state"], "pending");
+    assert_eq!(verified.json()["certificate"], json!({"state": "none"}));
     assert_eq!(front.delete(&path(HOST)).send().await.status, StatusCode::ACCEPTED);
     front.delete(&path(HOST)).send().await.must_be(404, "TU1003");
     assert_eq!(front.get(LIST).send().await.json(), json!({"items": []}));

@@ -36,6 +36,8 @@ mod problem;
 #[cfg(test)]
 mod project;
 #[cfg(test)]
+mod receipt;
+#[cfg(test)]
 mod recipe;
 #[cfg(test)]
 mod revoke;

@@ -6,6 +6,8 @@ use axum::http::StatusCode;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use trueup_model::Clock;
+use trueup_model::observation::Observation;
+use trueup_model::report::{Outcome, Report};
 
 use crate::front::{Front, PATIENCE, WEB, web};
 
@@ -110,6 +112,86 @@ async fn if_none_match_returns_304_when_unchanged() {
     front.declare("nginx:2").await;
     assert_eq!(again(&first).await.status, StatusCode::OK);
     assert_eq!(seen().await, "\"g2.p1.f0\"");
+}
+
+impl Front {
+    /// Records that a pass has observed every unit now.
+    async fn observe(&self) {
+        let (worker, now) = (&self.db.worker, self.clock.now());
+        let lease = worker.acquire_lease(self.db.cluster, "one", None, now).await;
+        let lease = lease.unwrap().ours().unwrap();
+        for (_, order) in worker.claim_orders(lease, 10, now).await.unwrap() {
+            let observation = Observation {
+                generation: order.generation,
+                applied: true,
+                objects: Vec::new(),
+                workload: None,
+                pods: Vec::new(),
+                missing: Vec::new(),
+                as_of: now,
+            };
+            let report = Report {
+                unit: order.unit,
+                org: order.org,
+                generation: order.generation,
+                observation: Some(observation),
+                outcome: Outcome::Converged,
+                changes: Vec::new(),
+                receipt: None,
+                survey: None,
+            };
+            worker.record_reports(lease, &[report], now).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn idle_service_and_project_stay_confirmed_and_say_when_they_become_stale() {
+    let front = Front::with_web().await;
+    let heard = async || {
+        let recorded = front.db.worker.record_heartbeat(front.db.cluster, front.clock.now()).await;
+        recorded.unwrap();
+    };
+    let shown = async || {
+        let json = async |path: &str| front.get(path).send().await.json();
+        let service = json(WEB).await["status"].clone();
+        let project = json("/v1/projects/shop").await["status"].clone();
+        let services = json("/v1/services").await["items"][0]["status"].clone();
+        let projects = json("/v1/projects").await["items"][0]["status"].clone();
+        assert_eq!((&service, &project), (&services, &projects), "lists show the same");
+        [service, project]
+    };
+    let time = |status: &Value, field: &str| -> Option<jiff::Timestamp> {
+        status[field].as_str().map(|time| time.parse().unwrap())
+    };
+    let is_stale = |status: &Value| {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions.iter().any(|condition| condition["reason"] == "stale")
+    };
+    heard().await;
+    for status in shown().await {
+        assert_eq!(time(&status, "confirmed_at"), None, "nothing was observed yet: {status}");
+    }
+    let observed_at = front.clock.now();
+    front.observe().await;
+    // Nothing changes for an hour, and the watches are alive.
+    for _ in 0..90 {
+        front.clock.advance(Duration::from_secs(40));
+        heard().await;
+    }
+    let confirmed_at = front.clock.now();
+    front.clock.advance(Duration::from_secs(45));
+    for status in shown().await {
+        assert_eq!(time(&status, "observed_at"), Some(observed_at), "{status}");
+        assert_eq!(time(&status, "confirmed_at"), Some(confirmed_at), "{status}");
+        assert_eq!(time(&status, "stale_at"), Some(front.clock.now()), "{status}");
+        assert!(!is_stale(&status), "{status}");
+    }
+    front.clock.advance(Duration::from_millis(1));
+    for status in shown().await {
+        assert!(is_stale(&status), "{status}");
+        assert_eq!(time(&status, "confirmed_at"), Some(confirmed_at), "{status}");
+    }
 }
 
 #[tokio::test]

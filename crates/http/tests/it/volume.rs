@@ -27,6 +27,8 @@ fn saw(order: &Order, bound: bool, front: &Front) -> Report {
         resource_version: "7".to_owned(),
         terminating: false,
         bound: Some(bound),
+        route: None,
+        certificate: None,
     };
     Report {
         unit: order.unit,

@@ -2,6 +2,13 @@
 //!
 //! A schedule that the cluster would reject is rejected on admission, naming the wrong field.
 
+use std::collections::BTreeSet;
+use std::iter;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
 /// A field: its name, its bounds, and the names of its values.
 struct Field {
     name: &'static str,
@@ -30,15 +37,24 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// Words that stand for a whole schedule.
-const WORDS: [&str; 5] = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly"];
+/// Words that stand for a whole schedule, and that schedule.
+const WORDS: [(&str, &str); 5] = [
+    ("@hourly", "0 * * * *"),
+    ("@daily", "0 0 * * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@monthly", "0 0 1 * *"),
+    ("@yearly", "0 0 1 1 *"),
+];
+
+/// The longest time between two runs: from one leap day to the next.
+const DAYS: usize = 8 * 366;
 
 /// Whether a text is a schedule.
 ///
 /// # Errors
 /// Which field is wrong and what it allows.
 pub fn check(text: &str) -> Result<(), String> {
-    if WORDS.contains(&text) {
+    if WORDS.iter().any(|(word, _)| *word == text) {
         return Ok(());
     }
     let parts: Vec<&str> = text.split(' ').collect();
@@ -46,11 +62,11 @@ pub fn check(text: &str) -> Result<(), String> {
         return Err(format!(
             "must be five fields with one space between them (minute hour day month weekday), such \
              as `*/15 * * * *`, or one of {}",
-            WORDS.join(", ")
+            WORDS.map(|(word, _)| word).join(", ")
         ));
     }
     for (field, part) in FIELDS.iter().zip(parts) {
-        if !part.split(',').all(|one| is_entry(field, one)) {
+        if values(field, part).is_none() {
             return Err(format!(
                 "has `{part}` as its {}; allowed are `*`, numbers from {} to {}, ranges such as \
                  `{}-{}`, steps such as `*/2`, and lists of these",
@@ -61,23 +77,72 @@ pub fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `*`, a number or a range, with or without a step.
-fn is_entry(field: &Field, entry: &str) -> bool {
-    let (range, step) = match entry.split_once('/') {
-        Some((range, step)) => (range, Some(step)),
-        None => (entry, None),
+/// When a schedule is due for the first time after this time, in UTC. `None` if the text is not a
+/// schedule, or one that never comes, such as the 31st of February.
+#[must_use]
+pub fn next_after(text: &str, after: Timestamp) -> Option<Timestamp> {
+    let text = WORDS.iter().find(|(word, _)| *word == text).map_or(text, |(_, same)| *same);
+    let parts: Vec<&str> = text.split(' ').collect();
+    let [minute, hour, day, month, weekday] = parts.as_slice() else { return None };
+    let [of_minute, of_hour, of_day, of_month, of_weekday] = &FIELDS;
+    let (minutes, hours) = (values(of_minute, minute)?, values(of_hour, hour)?);
+    let (days, months) = (values(of_day, day)?, values(of_month, month)?);
+    let weekdays = values(of_weekday, weekday)?;
+    // If both are limited, a day of either kind counts.
+    let either = !is_any(day) && !is_any(weekday);
+    let is_due = |date: Date| {
+        let right_day = holds(&days, date.day());
+        let right_weekday = holds(&weekdays, date.weekday().to_sunday_zero_offset());
+        let right = if either { right_day || right_weekday } else { right_day && right_weekday };
+        right && holds(&months, date.month())
     };
-    let good_step =
-        step.is_none_or(|step| number(step).is_some_and(|step| (1..=field.high).contains(&step)));
-    let good_range = range == "*"
-        || match range.split_once('-') {
-            Some((from, to)) => match (value(field, from), value(field, to)) {
-                (Some(from), Some(to)) => from <= to,
-                (Some(_) | None, _) => false,
-            },
-            None => value(field, range).is_some(),
-        };
-    good_step && good_range
+    let first = TimeZone::UTC.to_datetime(after).date();
+    let dates = iter::successors(Some(first), |date| date.tomorrow().ok()).take(DAYS);
+    dates.filter(|date| is_due(*date)).find_map(|date| {
+        let midnight = TimeZone::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?.as_second();
+        let times = hours.iter().flat_map(|hour| {
+            minutes.iter().map(move |minute| i64::from(*hour) * 3600 + i64::from(*minute) * 60)
+        });
+        times.filter_map(|time| Timestamp::from_second(midnight + time).ok()).find(|at| *at > after)
+    })
+}
+
+/// Whether a field does not limit the day, as Kubernetes reads it.
+fn is_any(part: &str) -> bool {
+    part.split(',').any(|entry| entry == "*" || entry == "*/1")
+}
+
+fn holds(values: &BTreeSet<u32>, number: i8) -> bool {
+    u32::try_from(number).is_ok_and(|number| values.contains(&number))
+}
+
+/// The values that a field's list of entries allows; `None` if one of them is wrong.
+fn values(field: &Field, part: &str) -> Option<BTreeSet<u32>> {
+    let mut values = BTreeSet::new();
+    for one in part.split(',') {
+        values.extend(entry(field, one)?);
+    }
+    Some(values)
+}
+
+/// The values of `*`, a number or a range, with or without a step. `5/10` begins at five.
+fn entry(field: &Field, text: &str) -> Option<impl Iterator<Item = u32>> {
+    let (range, step) = match text.split_once('/') {
+        Some((range, step)) => {
+            (range, Some(number(step).filter(|step| (1..=field.high).contains(step))?))
+        }
+        None => (text, None),
+    };
+    let (from, to) = if range == "*" {
+        (field.low, field.high)
+    } else if let Some((from, to)) = range.split_once('-') {
+        (value(field, from)?, value(field, to)?)
+    } else {
+        let from = value(field, range)?;
+        (from, if step.is_some() { field.high } else { from })
+    };
+    let step = usize::try_from(step.unwrap_or(1)).ok()?;
+    (from <= to).then(|| (from..=to).step_by(step))
 }
 
 fn value(field: &Field, text: &str) -> Option<u32> {
@@ -110,6 +175,37 @@ mod tests {
             "@daily",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
+        }
+    }
+
+    #[test]
+    fn next_run_follows_the_schedule() {
+        let time = |text: &str| text.parse::<Timestamp>().unwrap();
+        // A Monday.
+        let after = time("2026-11-16T18:30:30Z");
+        for (schedule, next) in [
+            ("* * * * *", "2026-11-16T18:31:00Z"),
+            ("*/15 * * * *", "2026-11-16T18:45:00Z"),
+            ("5/10 * * * *", "2026-11-16T18:35:00Z"),
+            ("30 18 * * *", "2026-11-17T18:30:00Z"),
+            ("0 3 * * 2-5", "2026-11-17T03:00:00Z"),
+            ("0,40 8-18/2 * * mon", "2026-11-16T18:40:00Z"),
+            ("0 0 20 * *", "2026-11-20T00:00:00Z"),
+            // The first of the month, and every Thursday.
+            ("0 0 1 * thu", "2026-11-19T00:00:00Z"),
+            ("0 0 1 * */1", "2026-12-01T00:00:00Z"),
+            ("0 0 29 2 *", "2028-02-29T00:00:00Z"),
+            ("0 12 31 dec *", "2026-12-31T12:00:00Z"),
+            ("@hourly", "2026-11-16T19:00:00Z"),
+            ("@weekly", "2026-11-22T00:00:00Z"),
+            ("@yearly", "2027-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(next_after(schedule, after), Some(time(next)), "{schedule}");
+        }
+        let exact = time("2026-11-16T18:45:00Z");
+        assert_eq!(next_after("*/15 * * * *", exact), Some(time("2026-11-16T19:00:00Z")));
+        for never in ["0 0 31 2 *", "* * *", "60 * * * *", ""] {
+            assert_eq!(next_after(never, after), None, "{never:?}");
         }
     }
 

@@ -61,7 +61,7 @@ pub(super) fn service(
         return plan;
     }
     let workload = render::service_workload(order, body, &owner, proofs);
-    if let Some(plan) = remove_former(order, observed, proofs) {
+    if let Some(plan) = remove_former(order, body, observed, proofs) {
         return plan;
     }
     let workload = keep_replicas(order, body, observed, keep_job_fields(observed, workload));
@@ -80,16 +80,26 @@ pub(super) fn service(
 ///
 /// Such are the Job of an earlier spec, a closed endpoint, a disabled autoscaler, or objects of an
 /// earlier template version. Data and variables stay.
-fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Option<ActionPlan> {
+///
+/// The Secrets of removed hosts come last: cert-manager would issue the certificate again for a
+/// Certificate that still exists.
+fn remove_former(
+    order: &Order,
+    body: &ServiceBody,
+    observed: &Observed,
+    proofs: &ProofKey,
+) -> Option<ActionPlan> {
     let wanted = render::keys(order);
-    let former: Vec<(&ResourceKey, &Value)> = observed
+    let is_secret = |key: &ResourceKey| render::is_certificate_secret(body, key);
+    let (secrets, others): (Vec<_>, Vec<_>) = observed
         .objects
         .iter()
         .map(|(key, object)| (key, &**object))
-        .filter(|(key, _)| is_prunable(key.kind))
+        .filter(|(key, _)| is_prunable(key.kind) || is_secret(key))
         .filter(|(key, _)| !wanted.contains(*key) && is_permitted(order, key))
         .filter(|(key, object)| ownership(order, key, object, proofs) == Ownership::Ours)
-        .collect();
+        .partition(|(key, _)| is_secret(key));
+    let former: Vec<(&ResourceKey, &Value)> = if others.is_empty() { secrets } else { others };
     let (key, _) = former.first()?;
     let deletes: Vec<Action> =
         former.iter().filter(|(_, it)| !terminating(it)).map(|(key, it)| delete(key, it)).collect();
@@ -100,7 +110,7 @@ fn remove_former(order: &Order, observed: &Observed, proofs: &ProofKey) -> Optio
     })
 }
 
-/// Whether unwanted objects of a kind are deleted. Data and variables stay, and anchors are
+/// Whether all unwanted objects of a kind are deleted. Data and variables stay, and anchors are
 /// released separately.
 const fn is_prunable(kind: Kind) -> bool {
     match kind {

@@ -1,6 +1,9 @@
 //! Turns Kubernetes objects into evidence: the only place that reads a workload's status.
 
+mod host;
+mod overdue;
 mod pod;
+mod route;
 mod runs;
 mod warned;
 
@@ -22,6 +25,8 @@ use crate::render::proof::ProofKey;
 use crate::render::{keys, starting_replicas, workload_key};
 use pod::pod_seen;
 
+pub use host::{certificate_message, certificate_state, route_message, route_state};
+pub use overdue::{overdue_run, overdue_since, owed_run};
 pub use warned::{Answers, Unexplained, explain, unexplained};
 
 /// The observation of this order's unit.
@@ -93,6 +98,8 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
         terminating: metadata["deletionTimestamp"].is_string(),
         bound: (key.kind == Kind::PersistentVolumeClaim)
             .then(|| object["status"]["phase"] == "Bound"),
+        route: route::route_seen(key.kind, object),
+        certificate: route::certificate_seen(key.kind, object),
     }
 }
 
@@ -150,18 +157,18 @@ fn stuck(object: &Value) -> Option<PodProblem> {
     let status = &object["status"];
     if let Some(refused) = condition(status, "ReplicaFailure").filter(|one| one["status"] == "True")
     {
-        return Some(not_made(&text(&refused["message"])));
+        return Some(not_made("pods", &text(&refused["message"])));
     }
     let late = condition(status, "Progressing").filter(|one| one["status"] == "False")?;
     (late["reason"] == "ProgressDeadlineExceeded")
         .then(|| pod::problem(Cause::SlowStart, text(&late["message"])))
 }
 
-/// The problem that pods are rejected, by a quota or by admission.
-fn not_made(message: &str) -> PodProblem {
+/// The problem that pods or runs are rejected, by a quota or by admission.
+fn not_made(what: &str, message: &str) -> PodProblem {
     let over = message.contains("exceeded quota");
     let cause = if over { Cause::QuotaExceeded } else { Cause::NotAdmitted };
-    pod::problem(cause, format!("pods cannot be created: {message}"))
+    pod::problem(cause, format!("{what} cannot be created: {message}"))
 }
 
 fn condition<'a>(status: &'a Value, name: &str) -> Option<&'a Value> {

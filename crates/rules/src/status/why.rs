@@ -208,6 +208,9 @@ const fn meaning(reason: Reason) -> &'static str {
         Reason::DatabaseOlder => "operator action required: the database is older than the cluster",
         Reason::ClusterError => "wait: the write is retried automatically",
         Reason::RunFailed => "a run that succeeds",
+        Reason::HostRefused => {
+            "operator action required: follow the message; the host is then routed"
+        }
         Reason::PartMissing => {
             "operator action required: follow the message; the feature is then used"
         }

@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Ended, PodSeen, Run, Runs, WorkloadSeen};
-use trueup_model::status::Phase::Creating;
-use trueup_rules::status::observe::{Answers, explain, unexplained};
+use trueup_model::status::Health;
+use trueup_model::status::Phase::{Creating, Running};
+use trueup_rules::status::observe::{
+    Answers, explain, overdue_run, overdue_since, owed_run, unexplained,
+};
 use trueup_rules::status::project;
 
 use crate::given::{self, at};
@@ -326,6 +329,81 @@ fn a_failed_run_with_a_pod_problem_needs_no_events() {
     cron.pods =
         vec![PodSeen { ended: Some(Ended::Badly), ..troubled(Cause::Exited, "exit code 1") }];
     assert_eq!(unexplained(&cron), []);
+}
+
+/// A cron that ran at noon, an hour after it was created.
+fn cron_object() -> Value {
+    json!({
+        "metadata": { "name": "web", "creationTimestamp": "2026-01-01T11:00:00Z" },
+        "spec": { "schedule": "*/15 * * * *", "suspend": false },
+        "status": { "lastScheduleTime": "2026-01-01T12:00:00Z", "lastSuccessfulTime": "2026-01-01T12:01:00Z" },
+    })
+}
+
+#[test]
+fn a_cron_owes_the_first_run_after_its_last_one() {
+    let with = |path: &str, value: Value| {
+        let mut cron = cron_object();
+        *cron.pointer_mut(path).expect("the field should be there") = value;
+        owed_run(&cron).map(|due| due.to_string())
+    };
+    for (path, value, owed) in [
+        ("/spec/suspend", json!(false), Some("2026-01-01T12:15:00Z")),
+        ("/spec/schedule", json!("0 3 * * *"), Some("2026-01-02T03:00:00Z")),
+        ("/status", json!({}), Some("2026-01-01T11:15:00Z")),
+        ("/status/lastScheduleTime", json!("2026-01-01T12:07:00Z"), Some("2026-01-01T12:15:00Z")),
+        ("/status", json!({ "active": [{ "name": "web-5" }] }), None),
+        ("/spec/suspend", json!(true), None),
+        ("/spec/schedule", json!("sometimes"), None),
+    ] {
+        assert_eq!(with(path, value.clone()).as_deref(), owed, "{path} = {value}");
+    }
+}
+
+/// A quota or a webhook rejects the Job of a run: the cron's own status stays as it was.
+#[test]
+fn an_overdue_cron_is_explained_by_its_own_events() {
+    let due = at(60);
+    let mut cron = inputs(Running);
+    let runs = Runs { repeats: true, last: Run::Succeeded, job: Some("web-5".to_owned()) };
+    seen(&mut cron, WorkloadSeen { current: true, runs: Some(runs), ..WorkloadSeen::default() });
+    for object in &mut cron.observation.objects {
+        if object.key.kind.is_workload() {
+            object.key.kind = Kind::CronJob;
+        }
+    }
+    cron.observation.as_of = overdue_since(due);
+    assert_eq!(overdue_run(&cron.observation, due), None, "its controller may still create it");
+    cron.observation.as_of = at(60 + 61);
+    let of = overdue_run(&cron.observation, due).expect("it should be overdue");
+    assert_eq!((of.kind, of.run.as_deref(), of.due), (Kind::CronJob, None, Some(due)));
+
+    let event = |message: &str, second: i64| json!({ "reason": "FailedCreate", "message": message, "lastTimestamp": at(second).to_string() });
+    let explained = |events: Vec<Value>| {
+        let mut cron = cron.clone();
+        explain(&mut cron.observation, &of, &Answers { events, run: None });
+        project(&cron, at(130))
+    };
+    let quota = "Error creating job: jobs.batch \"web-6\" is forbidden: exceeded quota: tight";
+    for (events, cause) in [
+        (vec![], None),
+        (vec![event(quota, 50)], None),
+        (vec![event(quota, 61)], Some(Cause::QuotaExceeded)),
+        (vec![event("Error creating job: a webhook said no", 100)], Some(Cause::NotAdmitted)),
+    ] {
+        let status = explained(events.clone());
+        let named = status.conditions.first().and_then(|one| one.cause.as_ref());
+        assert_eq!(named.map(|named| named.cause), cause, "{events:?}: {status:#?}");
+        let health = if cause.is_some() { Health::Degraded } else { Health::Healthy };
+        assert_eq!(status.health, health, "{events:?}: {status:#?}");
+    }
+    let status = explained(vec![event(quota, 61)]);
+    let message = &status.conditions[0].message;
+    let why = format!("the run of {due} was not created; runs cannot be created: {quota}");
+    assert!(message.starts_with(&why), "{message}");
+
+    cron.observation.applied = false;
+    assert_eq!(overdue_run(&cron.observation, due), None, "the generation is not applied yet");
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use trueup_model::key::Kind;
-use trueup_model::observation::{Absent, Cause, Missing, PodProblem, PodSeen, WorkloadSeen};
+use trueup_model::observation::{
+    Absent, Admission, Cause, Missing, PodProblem, PodSeen, ReportedProblem, RouteSeen,
+    WorkloadSeen,
+};
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::Phase::{Accepted, Creating, Running, Updating};
@@ -18,6 +21,28 @@ use crate::projection::{
 fn failing(inputs: &mut Inputs, cause: Cause, detail: &str) {
     seen(inputs, pods(1, 2));
     inputs.observation.pods.push(troubled(cause, detail));
+}
+
+/// A gateway does not route a host of the service.
+fn refuse_host(inputs: &mut Inputs) {
+    let mut route = inputs.observation.objects[0].clone();
+    route.key.kind = Kind::HttpRoute;
+    let (reason, message) = ("NotAllowedByListeners".to_owned(), "no listener".to_owned());
+    let admission = Admission::Refused(ReportedProblem { reason, message });
+    route.route = Some(RouteSeen { host: "www.example.org".to_owned(), admission });
+    inputs.observation.objects.push(route);
+}
+
+#[test]
+fn a_refused_host_is_a_divergence_of_a_service_that_runs() {
+    let mut given = inputs(Running);
+    refuse_host(&mut given);
+    let status = project(&given, at(9));
+    assert_eq!((status.phase, status.health), (Running, Health::Healthy));
+    assert_eq!(reconciliation(&status, 1, false), Reconciliation::Diverged);
+    // A route that is being deleted refuses nothing any more.
+    given.observation.objects[1].terminating = true;
+    assert_eq!(project(&given, at(9)).conditions, []);
 }
 
 #[test]
@@ -45,6 +70,10 @@ fn each_condition_has_a_reason_and_an_advice() {
     });
     assert_eq!(reason, Reason::PartMissing);
     assert!(text.ends_with("ask the operator to install the Gateway API"), "{text}");
+    let (reason, text) = one(refuse_host);
+    assert_eq!(reason, Reason::HostRefused);
+    assert!(text.starts_with("www.example.org: "), "{text}");
+    assert!(text.contains("NotAllowedByListeners: no listener; ask the operator"), "{text}");
     let pods_not_ready: [(Twist, &str); 5] = [
         (|i| seen(i, pods(1, 2)), "1 of 2 pods are ready"),
         (|i| seen(i, WorkloadSeen { existing: 3, ..pods(2, 2) }), "still being replaced"),

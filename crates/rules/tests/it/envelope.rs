@@ -4,7 +4,7 @@ use trueup_model::id::{OrgId, ProjectId, ServiceId};
 use trueup_model::order::SecretValue;
 use trueup_model::secret::{EncryptedSecret, Place, WrappedKey};
 use trueup_model::variable::Scope;
-use trueup_rules::envelope::{Entropy, EnvelopeError, Keyring};
+use trueup_rules::envelope::{Entropy, EnvelopeError, Keyring, SharedKeyring};
 use uuid::Uuid;
 
 use crate::given;
@@ -171,4 +171,25 @@ fn the_same_value_has_different_ciphertexts_per_version() {
     let second =
         keys().encryptor().seal(&wrapped(&first), &next, &value, Entropy([2; 12])).unwrap();
     assert_ne!(first.sealed.bytes, second.bytes);
+}
+
+#[test]
+fn key_that_appears_is_used_at_once_and_the_others_stay() {
+    let shared = SharedKeyring::new(keys());
+    let (encryptor, decryptor) = (shared.encryptor(), shared.decryptor());
+    let before = encrypted();
+    let rotated = keys().with(2, &[4; 32]);
+    let mut after = encrypted();
+    after.org_key =
+        Some(rotated.rewrap(given::org(), &wrapped(&before), Entropy([5; 12])).unwrap());
+    assert_eq!(decryptor.open(&after), Err(EnvelopeError::MissingKey { key: 2 }));
+
+    shared.update(rotated.clone());
+    assert_eq!(decryptor.open(&after).unwrap().reveal(), VALUE);
+    assert_eq!(decryptor.open(&before).unwrap().reveal(), VALUE);
+    let new = encryptor.new_org_key(given::org(), &[3; 32], Entropy([1; 12])).unwrap();
+    assert_eq!(new.key, 2, "the newest key encrypts");
+    // A file that is gone does not make anything unreadable while the process runs.
+    shared.update(keys());
+    assert_eq!(shared.current(), rotated);
 }

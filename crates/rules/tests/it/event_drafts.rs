@@ -301,6 +301,8 @@ fn after(fact: &Fact) -> Option<Fact> {
         },
         Fact::RoutingChanged { .. }
         | Fact::ClusterReplaced { .. }
+        | Fact::ClusterUnreachable { .. }
+        | Fact::ClusterReachable { .. }
         | Fact::QuotaChanged { .. }
         | Fact::TemplatePublished { .. }
         | Fact::TemplateDeprecated { .. }
@@ -380,7 +382,12 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
             before: "5f3c".to_owned(),
             now: "81aa".to_owned(),
         },
-        Fact::ClusterReplaced { .. } => {
+        Fact::ClusterReplaced { .. } => Fact::ClusterUnreachable {
+            why: "connection refused".to_owned(),
+            since: "2026-01-02T03:04:05Z".parse().expect("a time"),
+        },
+        Fact::ClusterUnreachable { .. } => Fact::ClusterReachable { after_s: 75 },
+        Fact::ClusterReachable { .. } => {
             Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
         }
         Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },

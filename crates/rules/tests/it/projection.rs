@@ -29,6 +29,8 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
                 resource_version: "9".to_owned(),
                 terminating: false,
                 bound: None,
+                route: None,
+                certificate: None,
             }],
             workload: Some(pods(2, 2)),
             pods: Vec::new(),

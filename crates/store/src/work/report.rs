@@ -108,7 +108,7 @@ impl Worker {
         }
         status::store(&mut tx, &statuses).await?;
         forget_removed(&mut tx, lease, &recorded).await?;
-        record_uids(&mut tx, lease, &recorded, now).await?;
+        record_seen(&mut tx, lease, &recorded).await?;
         wake_for_next_anchors(&mut tx, lease, &recorded, now).await?;
         record_absences(&mut tx, &recorded, now).await?;
         record_surveys(&mut tx, &recorded, now).await?;
@@ -195,35 +195,38 @@ async fn desired_states(
         .collect()
 }
 
-/// Records the uids of observed objects.
-async fn record_uids(
+/// Records the uids of observed objects, and when they were seen.
+///
+/// Only reports with news come here, so an idle object costs no write. Readers know from its kind's
+/// watch until when it was there.
+async fn record_seen(
     tx: &mut Tx,
     lease: Lease,
     recorded: &[(&Report, DesiredState, bool)],
-    now: Timestamp,
 ) -> Result<(), Error> {
     let seen: Vec<_> = recorded
         .iter()
         .filter_map(|(report, ..)| Some((report.org, report.observation.as_ref()?)))
-        .flat_map(|(org, seen)| seen.objects.iter().map(move |object| (org, object)))
+        .flat_map(|(org, seen)| seen.objects.iter().map(move |object| (org, object, seen.as_of)))
         .collect();
     if seen.is_empty() {
         return Ok(());
     }
     sqlx::query(
-        "update resources r set uid = s.uid, seen_at = $6
-         from unnest($2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[])
-              as s (kind, namespace, name, uid, org_id)
+        "update resources r set uid = s.uid, seen_at = greatest(r.seen_at, s.seen_at)
+         from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::uuid[])
+              as s (kind, namespace, name, uid, seen_at, org_id)
          where r.cluster_id = $1 and r.kind = s.kind and r.namespace = s.namespace and r.name = s.name
-           and r.org_id = s.org_id and r.uid is distinct from s.uid",
+           and r.org_id = s.org_id
+           and (r.uid is distinct from s.uid or r.seen_at is null or r.seen_at < s.seen_at)",
     )
     .bind(lease.scope.uuid())
-    .bind(seen.iter().map(|(_, seen)| seen.key.kind.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|(_, seen)| seen.key.namespace.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|(_, seen)| seen.key.name.as_str()).collect::<Vec<_>>())
-    .bind(seen.iter().map(|(_, seen)| seen.uid.as_str()).collect::<Vec<_>>())
-    .bind(sql(now))
-    .bind(seen.iter().map(|(org, _)| org.uuid()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen, _)| seen.key.kind.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen, _)| seen.key.namespace.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen, _)| seen.key.name.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(_, seen, _)| seen.uid.as_str()).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(.., as_of)| sql(*as_of)).collect::<Vec<_>>())
+    .bind(seen.iter().map(|(org, ..)| org.uuid()).collect::<Vec<_>>())
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -193,6 +193,8 @@ async fn disk(stage: &Stage) {
         resource_version: "8".to_owned(),
         terminating: false,
         bound: Some(true),
+        route: None,
+        certificate: None,
     });
     let changes = vec![ObjectChange::Created { key: claim }];
     record_reports(stage, Report { observation: Some(there), changes, ..converged(&row, 1) }).await;

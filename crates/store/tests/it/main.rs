@@ -59,9 +59,13 @@ mod quota;
 #[cfg(test)]
 mod race;
 #[cfg(test)]
+mod reachability;
+#[cfg(test)]
 mod receipt;
 #[cfg(test)]
 mod report;
+#[cfg(test)]
+mod routing;
 #[cfg(test)]
 mod seal;
 #[cfg(test)]

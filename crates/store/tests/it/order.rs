@@ -1,12 +1,12 @@
 //! Orders: keys are recorded before an executor can write them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};
 use trueup_model::service::DesiredState;
 use trueup_rules::render;
-use trueup_store::Error;
+use trueup_store::{Error, OrderMark};
 
 use crate::stage::{Stage, at, converged, unit};
 
@@ -148,4 +148,37 @@ async fn an_unwanted_key_is_recorded_with_its_generation_before_it_may_be_pruned
     }
     let wanted = "select count(*) from resources where unwanted_since_generation is not null";
     assert_eq!(stage.one::<i64>(wanted).await, 1);
+}
+
+/// A wake can be lost; the marks show it, and waking writes only what is missing.
+#[tokio::test]
+async fn marks_follow_the_accepted_state_and_only_units_without_a_wake_are_woken() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let worker = &stage.db.worker;
+    let lease = stage.lease().await;
+    let claimed = worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    let given: BTreeMap<_, _> =
+        claimed.iter().map(|(_, order)| (order.unit, OrderMark::of(order))).collect();
+    let marks = worker.order_marks(stage.db.cluster).await.unwrap();
+    assert_eq!(marks, given, "the orders are current");
+    for (wake, _) in &claimed {
+        worker.finish_wake(wake, at(2)).await.unwrap();
+    }
+
+    stage.declare("web", "nginx:2").await;
+    let changed = worker.order_marks(stage.db.cluster).await.unwrap();
+    let older: Vec<_> =
+        marks.iter().filter(|(unit, mark)| mark.is_older_than(&changed[*unit])).collect();
+    assert_eq!(older.len(), 1);
+    assert_eq!((*older[0].0, changed[&unit(&row)].generation), (unit(&row), 2));
+    let units: Vec<_> = changed.keys().copied().collect();
+    assert_eq!(worker.wake_units(lease, &units, at(3)).await.unwrap(), 1, "only the project");
+    assert_eq!(worker.wake_units(lease, &units, at(3)).await.unwrap(), 0, "all have a wake");
+    sqlx::query("delete from wakes").execute(&stage.owner).await.unwrap();
+    assert_eq!(worker.wake_units(lease, &[unit(&row)], at(4)).await.unwrap(), 1);
+    let former = lease;
+    stage.lease().await;
+    let refused = worker.wake_units(former, &units, at(5)).await;
+    assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
 }

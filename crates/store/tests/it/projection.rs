@@ -4,9 +4,9 @@ use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Health;
-use trueup_store::{Comparison, ServiceFilter};
+use trueup_store::{Comparison, Error, Reprojected, ServiceFilter};
 
-use crate::stage::{Stage, at, converged, gone, seen};
+use crate::stage::{Stage, at, converged, gone, seen, unit};
 
 impl Stage {
     /// Rebuilds every stored status and compares; returns how many were computed and equal.
@@ -76,6 +76,77 @@ async fn a_status_changed_by_hand_is_detected() {
     sqlx::query("update statuses set rules_version = 1").execute(&stage.owner).await.unwrap();
     let rebuilt = stage.db.app.rebuild_projections(stage.db.org, None, 1000).await.unwrap();
     assert!(rebuilt.iter().any(|one| one.comparison == Comparison::Older(1)));
+}
+
+#[tokio::test]
+async fn status_of_older_rules_is_projected_again() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let worker = &stage.db.worker;
+    let stale = stage.declare("stale", "nginx:1").await.row;
+    let right = stage.declare("right", "nginx:1").await.row;
+    stage.declare("unobserved", "nginx:1").await;
+    for row in [&stale, &right] {
+        worker.record_reports(lease, &[converged(row, 1)], at(10)).await.unwrap();
+    }
+    let projection = stage.find("right").await.unwrap().projection;
+    // Older rules computed all of them, and another health for one.
+    sqlx::query("update statuses set rules_version = 1").execute(&stage.owner).await.unwrap();
+    let forge =
+        "update statuses set health = 'error', status = jsonb_set(status, '{health}', '\"error\"')
+                 where subject_id = $1";
+    sqlx::query(forge).bind(stale.service.id.uuid()).execute(&stage.owner).await.unwrap();
+    let events = stage.events_of(stale.service.id.uuid()).await.len();
+    let others = stage.events_of(right.service.id.uuid()).await;
+
+    let (mut after, mut changed) = (None, 0);
+    loop {
+        let batch = worker.reproject_statuses(lease, after, 2, at(20)).await.unwrap();
+        assert_eq!(batch.unreadable, []);
+        changed += batch.changed;
+        match batch.last {
+            Some(_) => after = batch.last,
+            None => break,
+        }
+    }
+    assert_eq!(changed, 1);
+    assert_eq!(stage.find("stale").await.unwrap().status.health, Health::Healthy);
+    assert_eq!(stage.find("right").await.unwrap().projection, projection, "it is not rewritten");
+    assert_eq!(stage.assert_rebuildable().await, 2);
+    let of_stale = stage.events_of(stale.service.id.uuid()).await;
+    assert_eq!(of_stale.get(events..), Some(&["ServicePhaseChanged".to_owned()][..]));
+    let sources = "select source from events order by at desc, id desc limit 1";
+    assert_eq!(stage.one::<String>(sources).await, "system");
+    assert_eq!(stage.events_of(right.service.id.uuid()).await, others);
+
+    // The second time nothing is left to do.
+    let again = worker.reproject_statuses(lease, None, 100, at(30)).await.unwrap();
+    assert_eq!(again, Reprojected::default());
+    assert_eq!(stage.events_of(stale.service.id.uuid()).await, of_stale);
+}
+
+#[tokio::test]
+async fn status_is_not_projected_again_without_the_lease_or_its_inputs() {
+    let stage = Stage::new().await;
+    let lost = stage.lease().await;
+    let worker = &stage.db.worker;
+    let row = stage.declare("web", "nginx:1").await.row;
+    worker.record_reports(lost, &[converged(&row, 1)], at(10)).await.unwrap();
+    let lease = stage.lease().await;
+    let refused = worker.reproject_statuses(lost, None, 10, at(11)).await;
+    assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
+
+    let forge = "update statuses set rules_version = 1, inputs = '{}' where subject_id = $1";
+    sqlx::query(forge).bind(row.service.id.uuid()).execute(&stage.owner).await.unwrap();
+    let batch = worker.reproject_statuses(lease, None, 10, at(12)).await.unwrap();
+    assert_eq!((batch.unreadable, batch.changed), (vec![unit(&row)], 0));
+    // The next batch continues behind it, and newer rules are never replaced by older ones.
+    let next = worker.reproject_statuses(lease, batch.last, 10, at(13)).await.unwrap();
+    assert_eq!(next, Reprojected::default());
+    let newer = "update statuses set rules_version = 1000000 where subject_id = $1";
+    sqlx::query(newer).bind(row.service.id.uuid()).execute(&stage.owner).await.unwrap();
+    let none = worker.reproject_statuses(lease, None, 10, at(14)).await.unwrap();
+    assert_eq!(none, Reprojected::default());
 }
 
 /// A stale watch of pods is not hidden by fresh watches of other kinds.

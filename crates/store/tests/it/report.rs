@@ -6,7 +6,7 @@ use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::status::{Health, Phase};
 use trueup_store::{Lease, ServiceRow};
 
-use crate::stage::{Stage, at, converged, seen};
+use crate::stage::{PROJECT, Stage, at, converged, seen};
 
 impl Stage {
     async fn record_reports(&self, lease: Lease, report: Report, seconds: i64) -> usize {
@@ -155,9 +155,9 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
                 from resources where uid is not null";
     assert!(stage.all::<String>(uids).await.is_empty());
     stage.record_reports(lease, converged(&row, 1), 10).await;
-    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-1 10"]);
+    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-1 3"], "when it was observed");
 
-    let mut other = seen(&row, 1, 1);
+    let mut other = Observation { as_of: at(19), ..seen(&row, 1, 1) };
     other.objects[0].uid = "uid-2".to_owned();
     let remade = Report {
         observation: Some(other),
@@ -165,9 +165,49 @@ async fn a_uid_is_recorded_when_it_is_first_seen_and_when_it_changes() {
         ..converged(&row, 1)
     };
     stage.record_reports(lease, remade, 20).await;
-    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-2 20"]);
+    assert_eq!(stage.all::<String>(uids).await, ["Deployment uid-2 19"]);
     let events = stage.events_of(row.service.id.uuid()).await;
     assert!(events.contains(&"ResourceDeletedExternally".to_owned()), "{events:?}");
+}
+
+#[tokio::test]
+async fn an_idle_object_is_seen_as_long_as_its_watch_is_heard_and_costs_no_write() {
+    let stage = Stage::new().await;
+    let lease = stage.lease().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.db.worker.claim_orders(lease, 10, at(1)).await.unwrap();
+    let last_seen = async || {
+        let found = stage.db.app.find_service(stage.db.org, PROJECT, "web").await.unwrap().unwrap();
+        let workload = found.resources.into_iter().find(|one| one.key.kind == Kind::Deployment);
+        workload.unwrap().last_seen_at
+    };
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(2)).await.unwrap();
+    assert_eq!(last_seen().await, None, "its watch was heard, but it was never seen");
+    stage.record_reports(lease, converged(&row, 1), 10).await;
+    assert_eq!(last_seen().await, Some(at(3)));
+
+    // Idle: the watch is heard, and the same report is recorded again.
+    let version = "select string_agg(xmin::text, ' ' order by kind, name) from resources";
+    let before = stage.one::<String>(version).await;
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(500)).await.unwrap();
+    let same = Observation { as_of: at(501), ..seen(&row, 1, 1) };
+    let same = Report { observation: Some(same), ..converged(&row, 1) };
+    assert_eq!(stage.record_reports(lease, same, 502).await, 0);
+    assert_eq!(last_seen().await, Some(at(500)));
+    assert_eq!(stage.one::<String>(version).await, before, "no row of an object was written");
+
+    // A changed observation is written, with its time.
+    let changed = Observation { as_of: at(510), ..seen(&row, 1, 0) };
+    let changed = Report { observation: Some(changed), ..converged(&row, 1) };
+    assert_eq!(stage.record_reports(lease, changed, 511).await, 1);
+    assert_eq!(last_seen().await, Some(at(510)));
+
+    // Without the object, its watch says nothing about it.
+    let without = Observation { objects: Vec::new(), as_of: at(520), ..seen(&row, 1, 0) };
+    let without = Report { observation: Some(without), ..converged(&row, 1) };
+    assert_eq!(stage.record_reports(lease, without, 521).await, 1);
+    stage.db.worker.record_heartbeat(stage.db.cluster, at(600)).await.unwrap();
+    assert_eq!(last_seen().await, Some(at(510)));
 }
 
 /// An object that Trueup removed from an active service is later created by Trueup, not externally.

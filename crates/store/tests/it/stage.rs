@@ -210,6 +210,8 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
             resource_version: "7".to_owned(),
             terminating: false,
             bound: None,
+            route: None,
+            certificate: None,
         }],
         workload: Some(WorkloadSeen {
             wanted: 1,

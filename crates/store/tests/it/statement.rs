@@ -9,7 +9,7 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// Functions that `system.rs` calls for one org, checking the rows of another.
-const TESTED: [&str; 21] = [
+const TESTED: [&str; 22] = [
     "mark_wake_dead",
     "claim_dns_checks",
     "claim_orders",
@@ -31,10 +31,13 @@ const TESTED: [&str; 21] = [
     "record_reports_once",
     "unsealed_events",
     "wake_all",
+    "wake_units",
 ];
 
 /// Functions that write no tenant rows: `system.rs` calls them and checks the rows of all orgs.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 24] = [
+    "accepted_at",
+    "reproject_statuses",
     "pending_previews",
     "requested_removals",
     "count_wakes",
@@ -43,6 +46,9 @@ const OTHERS: [&str; 19] = [
     "freshness",
     "record_heartbeat",
     "record_watches",
+    "record_reachability",
+    "unreachable_since",
+    "order_marks",
     "lane_loads",
     "listen",
     "note_cluster",

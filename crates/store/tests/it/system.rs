@@ -13,7 +13,8 @@ use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_store::{
-    DueDnsCheck, Notification, Observer, PendingPreview, PreviewResult, ServiceRow,
+    DueDnsCheck, Notification, Observer, PendingPreview, PreviewResult, ReachabilityChange,
+    ServiceRow,
 };
 
 use crate::finding::candidate;
@@ -141,6 +142,8 @@ async fn s17_processing_wakes_of_one_org_does_not_touch_another() {
     worker.requeue_lost(lease, &in_flight).await.unwrap();
     worker.wake_all(lease.scope, at(16)).await.unwrap();
     theirs.assert_untouched_by("requeue_lost and wake_all").await;
+    worker.wake_units(lease, &[wake.unit], at(16)).await.unwrap();
+    theirs.assert_untouched_by("wake_units").await;
     worker.mark_wake_dead(wake.unit, "why", at(17)).await.unwrap();
     theirs.assert_untouched_by("mark_wake_dead").await;
 
@@ -306,6 +309,14 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     worker.record_heartbeat(cluster, at(12)).await.unwrap();
     worker.record_watches(lease, &Freshness::all_at(at(13))).await.unwrap();
     worker.freshness(cluster).await.unwrap();
+    assert!(!worker.order_marks(cluster).await.unwrap().is_empty());
+    worker.accepted_at(&[]).await.unwrap();
+    // Of statuses that the present rules computed, nothing changes.
+    worker.reproject_statuses(lease, None, 9, at(13)).await.unwrap();
+    let why = "connection refused".to_owned();
+    let change = ReachabilityChange::Unreachable { why, since: at(12) };
+    worker.record_reachability(lease, &change, at(13)).await.unwrap();
+    assert_eq!(worker.unreachable_since(cluster).await.unwrap(), Some(at(12)));
     worker.note_cluster(cluster, Some("it is there")).await.unwrap();
     worker.recognise_cluster(cluster, "one", false, at(13)).await.unwrap();
     worker.recognise_cluster(cluster, "two", true, at(13)).await.unwrap();

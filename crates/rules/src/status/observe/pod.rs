@@ -212,10 +212,15 @@ fn with_message(ours: &str, theirs: &Value) -> String {
     }
 }
 
-pub(super) fn problem(cause: Cause, mut detail: String) -> PodProblem {
-    if let Some((end, _)) = detail.char_indices().nth(LONGEST) {
-        detail.truncate(end);
-        detail.push('…');
+pub(super) fn problem(cause: Cause, detail: String) -> PodProblem {
+    PodProblem { cause, detail: shortened(detail) }
+}
+
+/// A message of others, cut where it is too long to be stored and shown.
+pub(super) fn shortened(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+        message.truncate(end);
+        message.push('…');
     }
-    PodProblem { cause, detail }
+    message
 }

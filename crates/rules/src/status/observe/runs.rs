@@ -40,7 +40,7 @@ fn last_job(cron: &Value) -> Option<String> {
     Some(format!("{name}-{}", due.as_second() / 60))
 }
 
-fn time(status: &Value, name: &str) -> Option<Timestamp> {
+pub(super) fn time(status: &Value, name: &str) -> Option<Timestamp> {
     status[name].as_str().and_then(|text| text.parse().ok())
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use trueup_model::key::Kind;
 use trueup_model::observation::{Cause, Observation, PodProblem, Run, Runs};
 
+use super::overdue::explain_overdue;
 use super::runs::{self, Failure};
 use super::{each, not_made, pod, text};
 
@@ -26,6 +27,8 @@ pub struct Unexplained {
     pub uid: String,
     /// For a cron, the Job of its last run: that is read first.
     pub run: Option<String>,
+    /// For a cron whose run is overdue, when it was due.
+    pub due: Option<Timestamp>,
 }
 
 /// What was read for an unexplained object.
@@ -64,22 +67,27 @@ pub fn unexplained(seen: &Observation) -> Vec<Unexplained> {
         name: it.key.name.clone(),
         uid: it.uid.clone(),
         run: workload.runs.as_ref().and_then(|runs| runs.job.clone()),
+        due: None,
     });
     let pod = alive.find(|pod| !pod.ready).map(|pod| Unexplained {
         kind: Kind::Pod,
         name: pod.name.clone(),
         uid: pod.uid.clone(),
         run: None,
+        due: None,
     });
     maker.into_iter().chain(pod).collect()
 }
 
 /// Adds the cause that was found for one of those objects, if any.
 pub fn explain(seen: &mut Observation, of: &Unexplained, answers: &Answers) {
+    if let Some(due) = of.due {
+        return explain_overdue(seen, due, &answers.events);
+    }
     if let Some(job) = &answers.run {
         return explain_run(seen, of, job, &answers.events);
     }
-    let Some(problem) = newest(&answers.events, seen.as_of) else { return };
+    let Some(problem) = newest("pods", &answers.events, lately(seen.as_of)) else { return };
     if of.kind == Kind::Pod {
         if let Some(pod) = seen.pods.iter_mut().find(|pod| pod.uid == of.uid) {
             pod.problem.get_or_insert(problem);
@@ -105,25 +113,31 @@ fn explain_run(seen: &mut Observation, of: &Unexplained, job: &Value, events: &[
             *why = format!("{why}: {said}");
             None
         }
-        (Run::Active, None) => newest(events, now),
+        (Run::Active, None) => newest("pods", events, lately(now)),
         (Run::Waiting | Run::Active | Run::Succeeded | Run::Failed { .. }, _) => None,
     };
     workload.stuck = workload.stuck.take().or(problem);
 }
 
-fn newest(events: &[Value], now: Timestamp) -> Option<PodProblem> {
+/// The earliest time of an event that still counts.
+fn lately(now: Timestamp) -> Timestamp {
+    now.checked_sub(LATELY).unwrap_or(Timestamp::MIN)
+}
+
+/// The problem of the newest event that is not older than `since`; `what` could not be created.
+pub(super) fn newest(what: &str, events: &[Value], since: Timestamp) -> Option<PodProblem> {
     let recent = events.iter().filter_map(|event| {
         let at = last_seen(event)?;
-        (now.duration_since(at) <= LATELY).then_some((at, event))
+        (at >= since).then_some((at, event))
     });
-    let problems = recent.filter_map(|(at, event)| Some((at, problem(event)?)));
+    let problems = recent.filter_map(|(at, event)| Some((at, problem(what, event)?)));
     problems.max_by_key(|(at, _)| *at).map(|(_, problem)| problem)
 }
 
-fn problem(event: &Value) -> Option<PodProblem> {
+fn problem(what: &str, event: &Value) -> Option<PodProblem> {
     let message = text(&event["message"]);
     match event["reason"].as_str()? {
-        "FailedCreate" => Some(not_made(&message)),
+        "FailedCreate" => Some(not_made(what, &message)),
         "FailedMount" | "FailedAttachVolume" | "FailedMapVolume" => {
             Some(pod::problem(Cause::MountFailed, message))
         }
