@@ -46,7 +46,7 @@ use state::State;
 const WATCH_LIMIT: Duration = Duration::from_secs(20);
 
 /// The field manager of foreign edits.
-pub const FOREIGN_MANAGER: &str = "somebody";
+pub const FOREIGN_MANAGER: &str = "another-writer";
 
 /// The verbs of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

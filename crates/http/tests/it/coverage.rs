@@ -144,14 +144,14 @@ async fn s09_foreign_objects_are_indistinguishable_from_missing_ones() {
             let ids = operation.at(&things, |thing| thing.id.clone());
             let no_ids = operation.at(&things, |thing| thing.no_id.clone());
             let no_names = operation.at(&things, |_| NO_NAME.to_owned());
-            for (theirs, nobodys) in [(operation.address(&things), no_names), (ids, no_ids)] {
+            for (theirs, missing) in [(operation.address(&things), no_names), (ids, no_ids)] {
                 let theirs = operation.request(&front, STRANGER, &theirs).send().await;
-                let nobodys = operation.request(&front, STRANGER, &nobodys).send().await;
+                let missing = operation.request(&front, STRANGER, &missing).send().await;
                 if operation.recipe.declares {
-                    assert_eq!(theirs.status, nobodys.status, "{context}");
+                    assert_eq!(theirs.status, missing.status, "{context}");
                 } else if operation.recipe.least == Role::Operator {
                     theirs.must_be(403, "TU1002");
-                    assert_eq!(visible(&theirs), visible(&nobodys), "{context}");
+                    assert_eq!(visible(&theirs), visible(&missing), "{context}");
                 } else {
                     // Operations that take only names reject every id before the lookup.
                     assert!(
@@ -159,7 +159,7 @@ async fn s09_foreign_objects_are_indistinguishable_from_missing_ones() {
                         "{context} {}",
                         theirs.text()
                     );
-                    assert_eq!(visible(&theirs), visible(&nobodys), "{context}");
+                    assert_eq!(visible(&theirs), visible(&missing), "{context}");
                 }
             }
         } else {
@@ -181,8 +181,8 @@ async fn s09_forbidden_role_cannot_probe_for_objects() {
     let low = |operation: &Operation| operation.recipe.least > Role::Viewer;
     for operation in operations().iter().filter(|one| low(one) && one.names_something()) {
         let there = operation.request(&front, VIEWER, &operation.address(&things)).send().await;
-        let nobody = operation.at(&things, |_| NO_NAME.to_owned());
-        let nowhere = operation.request(&front, VIEWER, &nobody).send().await;
+        let absent = operation.at(&things, |_| NO_NAME.to_owned());
+        let nowhere = operation.request(&front, VIEWER, &absent).send().await;
         there.must_be(403, "TU1002");
         assert_eq!(visible(&there), visible(&nowhere), "{}", operation.path);
     }
@@ -199,8 +199,8 @@ async fn operator_must_name_an_existing_org() {
         if !operation.recipe.orgless {
             request().send().await.must_be(400, "TU1103");
         }
-        for nobody in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
-            request().header("trueup-org", nobody).send().await.must_be(404, "TU1003");
+        for unknown in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
+            request().header("trueup-org", unknown).send().await.must_be(404, "TU1003");
         }
         let twice = request().header("trueup-org", "acme").header("trueup-org", "other");
         twice.send().await.must_be(400, "TU1103");

@@ -343,7 +343,7 @@ async fn s50_flood_of_invalid_tokens_leaves_connections_for_valid_ones() {
     sqlx::raw_sql(begin).execute(&mut lock).await.unwrap();
     let mut flood = JoinSet::new();
     for number in 0..400 {
-        flood.spawn(request(&format!("nobody-{number}")));
+        flood.spawn(request(&format!("unknown-{number}")));
     }
     let refused =
         tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();

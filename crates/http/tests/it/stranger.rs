@@ -49,7 +49,7 @@ async fn s10_foreign_objects_look_like_missing_ones() {
         ),
     ];
     let before = front.rows().await;
-    for (theirs, nobodys) in pairs {
+    for (theirs, missing) in pairs {
         let is_service = theirs.contains("/services/");
         let mut requests = vec![(Method::GET, "")];
         if is_service {
@@ -60,9 +60,9 @@ async fn s10_foreign_objects_look_like_missing_ones() {
                 let path = format!("{path}{more}");
                 front.request(method.clone(), &path).token(STRANGER).send()
             };
-            let (theirs, nobodys) = (answer(&theirs).await, answer(&nobodys).await);
+            let (theirs, missing) = (answer(&theirs).await, answer(&missing).await);
             theirs.must_be(404, "TU1003");
-            assert_eq!(visible(&theirs), visible(&nobodys));
+            assert_eq!(visible(&theirs), visible(&missing));
         }
     }
     assert_eq!(front.rows().await, before);
@@ -76,14 +76,14 @@ async fn declaring_into_a_foreign_project_returns_404() {
     let project = project["id"].as_str().unwrap();
     let before = front.rows().await;
     let pairs = [("shop", "none"), (project, NO_PROJECT)];
-    for (theirs, nobodys) in pairs {
+    for (theirs, missing) in pairs {
         let answer = |project: &str| {
             let path = format!("/v1/projects/{project}/services/web");
             front.put(&path).token(STRANGER).json(&web("evil:1")).send()
         };
-        let (theirs, nobodys) = (answer(theirs).await, answer(nobodys).await);
+        let (theirs, missing) = (answer(theirs).await, answer(missing).await);
         theirs.must_be(404, "TU1003");
-        assert_eq!(visible(&theirs), visible(&nobodys));
+        assert_eq!(visible(&theirs), visible(&missing));
     }
     assert_eq!(front.rows().await, before);
 }
@@ -155,10 +155,10 @@ async fn s09_foreign_and_missing_objects_run_the_same_statements() {
         let ids = operation.at(&things, |thing| thing.id.clone());
         let no_ids = operation.at(&things, |thing| thing.no_id.clone());
         let no_names = operation.at(&things, |_| NO_NAME.to_owned());
-        for (theirs, nobodys) in [(operation.address(&things), no_names), (ids, no_ids)] {
-            let (theirs, nobodys) = (statements(theirs).await, statements(nobodys).await);
+        for (theirs, missing) in [(operation.address(&things), no_names), (ids, no_ids)] {
+            let (theirs, missing) = (statements(theirs).await, statements(missing).await);
             assert!(!theirs.is_empty(), "the caller is authenticated: {}", operation.path);
-            assert_eq!(theirs, nobodys, "{} {}", operation.method, operation.path);
+            assert_eq!(theirs, missing, "{} {}", operation.method, operation.path);
             compared += 1;
         }
     }

@@ -60,8 +60,8 @@ async fn f13_unreachable_database_every_operation_returns_503_with_retry_after()
         assert_eq!(request(Method::GET, path).send().await.status, StatusCode::OK, "{path}");
     }
     // A request without a token still gets 401.
-    let nobody = TestRequest::new(router.clone(), Method::GET, "/v1/projects").send().await;
-    nobody.must_be(401, "TU1001");
+    let anonymous = TestRequest::new(router.clone(), Method::GET, "/v1/projects").send().await;
+    anonymous.must_be(401, "TU1001");
 }
 
 /// F13: every operation loses its connection after its token was authenticated.

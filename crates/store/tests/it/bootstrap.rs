@@ -29,10 +29,10 @@ async fn bootstrap_works_without_a_superuser() {
 
 async fn prepare_without_superuser(admin: String) {
     let mut connection = PgConnection::connect(&admin).await.unwrap();
-    let made = "create role somebody login createrole createdb nosuperuser password 'secret'";
+    let made = "create role admin_without_superuser login createrole createdb nosuperuser password 'secret'";
     sqlx::raw_sql(made).execute(&mut connection).await.unwrap();
     let (_, place) = admin.rsplit_once('@').unwrap();
-    let url = format!("postgres://somebody:secret@{place}");
+    let url = format!("postgres://admin_without_superuser:secret@{place}");
     for start in ["the first start", "the second one"] {
         assert!(is_ours(&url, "trueup", &passwords()).await.unwrap(), "{start}");
         let urls = bootstrap(&url, "trueup", &passwords()).await;

@@ -41,7 +41,7 @@ async fn list_of_ours_has_only_labelled_objects(at: &Place) {
     let (key, object) = at.config("ours", &json!({ "a": "1" }));
     let ours = at.apply(&key, &object).await;
     let (key, mut object) = at.config("theirs", &json!({}));
-    object["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "somebody" });
+    object["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "another-writer" });
     at.apply(&key, &object).await;
     assert_eq!(at.listed(Kind::ConfigMap).await, [ours]);
     let all = at.cluster.list(Kind::ConfigMap, Scope::All).await.expect("should list").objects;
