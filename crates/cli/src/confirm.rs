@@ -14,8 +14,8 @@ pub struct Confirmation {
 impl Confirmation {
     /// Returns if the user agrees, and otherwise an error that ends the command.
     ///
-    /// Without a terminal nobody can be asked, and silence is not consent: only `--yes` is. `deed`
-    /// completes the sentence "refusing to …".
+    /// Without a terminal the command cannot ask, and silence is not consent: only `--yes` is.
+    /// `deed` completes the sentence "refusing to …".
     pub fn require(self, deed: &str, question: &str, terminal: Terminal) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());

@@ -247,7 +247,7 @@ impl LeaseHolder {
             meter,
             healthy: healthy_in,
         };
-        let (measured_in, measured) = mpsc::channel(64);
+        let (measured_in, measured) = mpsc::channel(512);
         loops.spawn(tap.run(reports, measured_in));
         let acceptance_timer = AcceptanceTimer {
             worker: self.worker.clone(),

@@ -3,8 +3,8 @@
 //!
 //! - `lease_holder` holds a cluster's lease and runs these loops while it does:
 //!   - `driver` turns wakes into orders; the executor (crate `cluster`) converges them;
-//!   - `report_tap` and `acceptance_timer` measure the executor's reports, with what the driver told
-//!     `service_meter`;
+//!   - `report_tap` and `acceptance_timer` measure the executor's reports, with the orders that
+//!     the driver noted in `service_meter`;
 //!   - `report_writer` records the executor's reports;
 //!   - `recorder` records transitions of pods, disks and nodes;
 //!   - `finding_recorder` records labelled objects without a record, and removes them on request;

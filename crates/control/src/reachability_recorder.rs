@@ -12,7 +12,7 @@ use crate::contact::{Contact, Heard};
 use crate::deadline::within;
 use crate::metrics::Metrics;
 
-/// How often the last contact is looked at, in memory.
+/// How often the last contact is read, in memory.
 const EVERY: Duration = Duration::from_secs(1);
 /// A cluster is unreachable after this long without a watch event or an answer.
 const SILENCE: Duration = Duration::from_secs(30);

@@ -59,7 +59,7 @@ pub use work::dns_check::DueDnsCheck;
 pub use work::identity::Recognised;
 pub use work::lease::{Lease, LeaseScope, Platform, Turn};
 pub use work::notify::Listener;
-pub use work::order::OrderMark;
+pub use work::order_mark::OrderMark;
 pub use work::seal::{SEALED_AT_ONCE, Unsealed};
 pub use work::signal::{Counts, Notification, Signals};
 pub use work::wake::{LaneLoad, WakeFilter};

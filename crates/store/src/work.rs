@@ -6,6 +6,7 @@ pub(crate) mod identity;
 pub(crate) mod lease;
 pub(crate) mod notify;
 pub(crate) mod order;
+pub(crate) mod order_mark;
 pub(crate) mod overdue;
 pub(crate) mod report;
 pub(crate) mod seal;

@@ -140,6 +140,7 @@ pub(crate) fn load(flags: &Flags, data_dir: &Path) -> Loaded {
         demo: demo.unwrap_or(true),
     };
     check_listen(&mut reader, &config);
+    check_hosts(&mut reader, &config);
     check_mode(&mut reader, file.as_deref());
     let (settings, faults) = reader.finish();
     Loaded { config: faults.is_empty().then_some(config), settings, faults, file }
@@ -175,6 +176,15 @@ fn check_listen(reader: &mut Reader, config: &Config) {
                        network in clear text; set server.tls.certificate and server.tls.key, or \
                        name the proxy that terminates TLS in server.trusted_proxies";
         reader.fault("server.listen", message.to_owned());
+    }
+}
+
+/// Requests must name a host that Trueup knows, and an unspecified address has none.
+fn check_hosts(reader: &mut Reader, config: &Config) {
+    if config.listen.ip().is_unspecified() && config.public_url.is_none() {
+        let message = "is required with an address that stands for all of this machine's: requests \
+                       must name a host that Trueup knows";
+        reader.require("server.public_url", message);
     }
 }
 

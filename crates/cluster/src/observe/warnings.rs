@@ -20,10 +20,10 @@ use crate::verbs::CallError;
 
 /// How long a unit may make no progress before its events are read.
 const STALL_LIMIT: Duration = Duration::from_secs(20);
-/// A cron is looked at this long after a run became overdue, and at least this often, because its
-/// next run may be due in a year.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_secs(3600);
+/// A cron is observed again this long after a run became overdue, and at least this often, because
+/// its next run may be due in a year.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
+const RECHECK_EVERY: Duration = Duration::from_secs(3600);
 /// How long the events that were read are reused.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -82,8 +82,8 @@ impl Shared {
             // A run that is not created changes no object, so no watch event triggers a pass.
             let due = due.filter(|_| seen.applied)?;
             let wait = overdue_since(due).duration_since(seen.as_of);
-            let wait = Duration::try_from(wait).unwrap_or_default() + LOOK_AFTER;
-            return Some(now + wait.min(LOOK_EVERY));
+            let wait = Duration::try_from(wait).unwrap_or_default() + RECHECK_AFTER;
+            return Some(now + wait.min(RECHECK_EVERY));
         }
         let first = Stalled { read_at: now + STALL_LIMIT, answers: Vec::new() };
         let mut stalled = self.warnings.stalled().entry(order.unit).or_insert(first).clone();

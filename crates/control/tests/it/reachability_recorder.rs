@@ -1,4 +1,4 @@
-//! A change of the cluster's reachability is recorded once, whoever holds the lease.
+//! A change of the cluster's reachability is recorded once, also if the lease holder changes.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ async fn changes_and_repairs_are_timed() {
     rig.until_wakes(0).await;
     rig.until_metric(USER, |count| count >= 2.0).await;
 
-    // Nobody asks for this repair, and no wake is queued for it.
+    // No request asks for this repair, and no wake is queued for it.
     let (before, asked) = (rig.metric(REPAIR).unwrap_or(0.0), rig.metric(USER));
     let address = detail.resources.iter().find(|object| object.key.kind == Kind::Service);
     let address = address.expect("it should have an address").key.clone();

@@ -60,6 +60,7 @@ pub(super) async fn answer<S>(
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             ended = connection.as_mut() => ended,
+            () = in_flight.idle(limits) => Ok(()),
             () = stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await

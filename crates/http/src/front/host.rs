@@ -29,7 +29,8 @@ impl AllowedHosts {
     /// Allows these names and those of the loopback interface. A name has no port.
     #[must_use]
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let all = names.into_iter().chain(LOOPBACK).map(str::to_ascii_lowercase);
+        let all = names.into_iter().chain(LOOPBACK);
+        let all = all.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
         Self(Arc::new(all.collect()))
     }
 

@@ -17,19 +17,41 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::front::serve::Limits;
 
-/// The number of requests in flight on a connection.
+/// The requests of a connection.
 #[derive(Debug, Default)]
-pub(super) struct InFlight(AtomicUsize);
+pub(super) struct InFlight {
+    now: AtomicUsize,
+    ever: AtomicUsize,
+}
 
 impl InFlight {
     /// Counts a request until the guard is dropped.
     pub(super) fn enter(self: Arc<Self>) -> InFlightGuard {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.now.fetch_add(1, Ordering::Relaxed);
+        self.ever.fetch_add(1, Ordering::Relaxed);
         InFlightGuard(self)
     }
 
     fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
+        self.now.load(Ordering::Relaxed) == 0
+    }
+
+    /// How many requests there were so far.
+    fn ever(&self) -> usize {
+        self.ever.load(Ordering::Relaxed)
+    }
+
+    /// Returns when no request began within the timeout of the headers, or none was in flight for
+    /// the idle time. For HTTP/2, whose pings would keep a connection without requests open.
+    pub(super) async fn idle(&self, limits: Limits) {
+        let (mut limit, mut before) = (limits.headers, self.ever());
+        loop {
+            sleep(limit).await;
+            if self.is_empty() && self.ever() == before {
+                return;
+            }
+            (limit, before) = (limits.idle, self.ever());
+        }
     }
 }
 
@@ -39,7 +61,7 @@ pub(super) struct InFlightGuard(Arc<InFlight>);
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.now.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -59,6 +81,8 @@ enum Phase {
 pub(super) struct Timed<S> {
     stream: S,
     in_flight: Arc<InFlight>,
+    /// How many requests there were when the phase was last decided.
+    requests: usize,
     limits: Limits,
     phase: Phase,
     deadline: Pin<Box<Sleep>>,
@@ -67,7 +91,7 @@ pub(super) struct Timed<S> {
 impl<S> Timed<S> {
     pub(super) fn new(stream: S, in_flight: Arc<InFlight>, limits: Limits) -> Self {
         let deadline = Box::pin(sleep(limits.headers));
-        Self { stream, in_flight, limits, phase: Phase::Headers, deadline }
+        Self { stream, in_flight, requests: 0, limits, phase: Phase::Headers, deadline }
     }
 
     fn enter(&mut self, phase: Phase, limit: Duration) {
@@ -75,15 +99,26 @@ impl<S> Timed<S> {
         self.deadline.as_mut().reset(Instant::now() + limit);
     }
 
+    /// Whether a request began since the last call. It may have ended, too: a handler that need not
+    /// wait is done between two reads.
+    fn began(&mut self) -> bool {
+        let requests = self.in_flight.ever();
+        std::mem::replace(&mut self.requests, requests) != requests
+    }
+
     /// The phase after a read that returned bytes.
     fn received(&mut self) {
-        if self.in_flight.is_empty() && self.phase != Phase::Headers {
+        let began = self.began();
+        if self.in_flight.is_empty() && (began || self.phase != Phase::Headers) {
             self.enter(Phase::Headers, self.limits.headers);
         }
     }
 
     /// The phase while there is nothing to read; whether its time is up.
     fn waits(&mut self, context: &mut Context<'_>) -> bool {
+        if self.began() {
+            self.phase = Phase::Response;
+        }
         if !self.in_flight.is_empty() {
             self.phase = Phase::Response;
             return false;
@@ -192,6 +227,35 @@ mod tests {
         client.write_u8(b'G').await.unwrap();
         serve_one(&mut stream, &in_flight).await;
         assert_eq!(waited(&mut stream).await, IDLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn response_that_is_ready_at_once_starts_the_idle_time() {
+        let (mut client, mut stream, in_flight) = connection();
+        for _ in 0..3 {
+            client.write_u8(b'G').await.unwrap();
+            stream.read_u8().await.unwrap();
+            drop(Arc::clone(&in_flight).enter());
+            tokio::time::advance(HEADERS / 2).await;
+        }
+        assert_eq!(waited(&mut stream).await, IDLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn http2_connection_without_requests_is_idle() {
+        let limits = Limits { headers: HEADERS, idle: IDLE, ..Limits::default() };
+        let in_flight = Arc::<InFlight>::default();
+        let begun = Instant::now();
+        in_flight.idle(limits).await;
+        assert_eq!(begun.elapsed(), HEADERS, "no request ever began");
+
+        let request = Arc::clone(&in_flight).enter();
+        let long = tokio::time::timeout(IDLE * 10, in_flight.idle(limits)).await;
+        assert!(long.is_err(), "a stream may be open for long");
+        drop(request);
+        let begun = Instant::now();
+        in_flight.idle(limits).await;
+        assert!(begun.elapsed() <= IDLE, "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,8 +39,8 @@ impl TrustedProxies {
         let listed: Vec<&str> = headers
             .get_all(FORWARDED)
             .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
+            // A value that is not a text stands for something that cannot be parsed.
+            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
             .collect();
         let mut client = peer;
         for text in listed.iter().rev() {
@@ -57,13 +57,20 @@ impl TrustedProxies {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     fn client(peer: &str, forwarded: &[&str]) -> String {
+        let forwarded: Vec<&[u8]> = forwarded.iter().map(|value| value.as_bytes()).collect();
+        client_of(peer, &forwarded)
+    }
+
+    fn client_of(peer: &str, forwarded: &[&[u8]]) -> String {
         let trusted = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().unwrap());
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append(FORWARDED, value.parse().unwrap());
+            headers.append(FORWARDED, HeaderValue::from_bytes(value).unwrap());
         }
         TrustedProxies::new(&trusted).client(peer.parse().unwrap(), &headers).to_string()
     }
@@ -83,5 +90,11 @@ mod tests {
         ] {
             assert_eq!(client(peer, forwarded), wanted, "{peer} {forwarded:?}");
         }
+    }
+
+    #[test]
+    fn value_that_is_not_a_text_hides_nothing_behind_it() {
+        let forwarded: [&[u8]; 2] = [b"203.0.113.5", b"\xff, 198.51.100.7"];
+        assert_eq!(client_of("10.0.0.1", &forwarded), "10.0.0.1");
     }
 }

@@ -57,8 +57,8 @@ pub struct Listener {
 impl Listener {
     /// Plain HTTP from anyone who can connect: for loopback addresses.
     #[must_use]
-    pub fn local(socket: TcpListener) -> Self {
-        Self { socket, certificate: None, proxies: TrustedProxies::default(), only_proxies: false }
+    pub const fn local(socket: TcpListener, proxies: TrustedProxies) -> Self {
+        Self { socket, certificate: None, proxies, only_proxies: false }
     }
 
     /// HTTPS, with HTTP/2, from anyone who can connect.

@@ -46,7 +46,12 @@ pub struct Certificate {
     files: Arc<Files>,
     current: Arc<Current>,
     acceptor: TlsAcceptor,
+    /// What the files were like before they were read.
+    read_at: Option<Versions>,
 }
+
+/// Inode, time and size of both files.
+type Versions = [(u64, i64, i64, u64); 2];
 
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,6 +82,7 @@ impl Certificate {
     /// A file cannot be read, or they do not belong together.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let files = Files { certificate: certificate.to_owned(), key: key.to_owned() };
+        let read_at = files.version();
         let current = Arc::new(Current(RwLock::new(Arc::new(files.read()?))));
         let resolver: Arc<Current> = Arc::clone(&current);
         let provider = Arc::new(ring::default_provider());
@@ -87,33 +93,33 @@ impl Certificate {
             .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Self { files: Arc::new(files), current, acceptor })
+        Ok(Self { files: Arc::new(files), current, acceptor, read_at })
     }
 
     /// Checks the files for changes until it is dropped.
     pub async fn reload_on_change(&self, clock: &dyn Clock) {
-        let mut seen = self.files.version();
+        let mut seen = self.read_at;
         loop {
             clock.sleep(CHECK_INTERVAL).await;
             let found = self.files.version();
-            // Files are replaced one after the other, so a pair that does not fit is tried again.
-            if found != seen && self.reload() {
+            // Files are replaced one after the other: a pair that does not fit is tried again when
+            // the second file changes.
+            if found != seen {
+                self.reload();
                 seen = found;
             }
         }
     }
 
-    /// Reads the files again; returns whether they are in use now.
-    fn reload(&self) -> bool {
+    /// Reads the files again and uses them, if they can be used.
+    fn reload(&self) {
         match self.files.read() {
             Ok(read) => {
                 *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
                 tracing::info!(file = %self.files.certificate.display(), "certificate reloaded");
-                true
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot reload the certificate; the former one stays in use");
-                false
             }
         }
     }
@@ -140,7 +146,7 @@ impl Files {
     }
 
     /// What changes when a file is written or replaced; `None` if one cannot be found.
-    fn version(&self) -> Option<[(u64, i64, i64, u64); 2]> {
+    fn version(&self) -> Option<Versions> {
         let of = |path: &Path| {
             let found = std::fs::metadata(path).ok()?;
             Some((found.ino(), found.mtime(), found.mtime_nsec(), found.size()))

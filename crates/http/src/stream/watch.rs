@@ -180,7 +180,7 @@ impl Tail {
             let may_send = match self.token.status() {
                 TokenStatus::Valid => true,
                 TokenStatus::Stale => false,
-                // A client that reconnects is told by the response.
+                // A client that reconnects gets the reason in the response.
                 TokenStatus::Ended(StreamEnd::Expired | StreamEnd::Revoked) => return None,
                 TokenStatus::Ended(end @ StreamEnd::Unchecked) => {
                     return Some(ControlFlow::Break(Event::default().comment(end.notice())));
@@ -233,7 +233,7 @@ impl EventReader {
         }
     }
 
-    /// Fills the buffer; returns whether to look at it. Otherwise there is nothing to read now.
+    /// Fills the buffer; returns whether it may have events. If not, there is nothing to read now.
     async fn fill(&mut self, state: &AppState) -> bool {
         match self.watcher.after(&self.query, self.after, BATCH) {
             Ahead::Unread => false,

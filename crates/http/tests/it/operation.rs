@@ -95,7 +95,7 @@ async fn rollback_without_target_stops_at_a_change_of_variables() {
     let back = |body: Value| front.post(&act("rollback")).json(&body).send();
     let refused = back(json!({})).await.must_be(422, "TU1201");
     let said = refused["errors"][0]["message"].as_str().unwrap();
-    assert!(said.contains("variables, secrets or endpoints"), "{said}");
+    assert!(said.contains("variables, secrets, endpoints or domains"), "{said}");
     let named = back(json!({"to": 1})).await;
     assert_eq!((named.status, &named.json()["generation"]), (StatusCode::ACCEPTED, &json!(4)));
     // The last change is now a rollback, which can be undone.

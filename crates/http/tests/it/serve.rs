@@ -7,7 +7,7 @@ use sqlx::Connection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use trueup_http::{Limits, Listener, router, serve};
+use trueup_http::{Limits, Listener, TrustedProxies, router, serve};
 
 use crate::front::{Front, OWNER, PATIENCE, WEB};
 use crate::hostile::Log;
@@ -24,7 +24,7 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let mut task = JoinSet::new();
         let (router, stop) = (router(front.state.clone()), front.state.stop.clone());
-        task.spawn(serve(Listener::local(listener), router, limits, stop));
+        task.spawn(serve(Listener::local(listener, TrustedProxies::default()), router, limits, stop));
         Self { address, task }
     }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Version};
@@ -14,11 +13,13 @@ use trueup_http::{
     AllowedHosts, Certificate, Limits, Listener, TrustedProxies, for_hosts, router, serve,
 };
 use trueup_model::Clock;
-use trueup_testkit::virtual_clock::VirtualClock;
+use trueup_testkit::manual_clock::ManualClock;
 
 use crate::front::{Front, OWNER, PATIENCE};
 
 const HOST: &str = "trueup.example.com";
+/// How often the files of a certificate are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The PEM files of a server, and the certificate that clients trust.
 struct Files {
@@ -103,25 +104,26 @@ async fn renewed_certificate_is_used_without_a_restart_and_a_broken_one_is_not()
     let certificate = files.read();
     let (shared, proxies) = (certificate.clone(), TrustedProxies::default());
     let (address, mut tasks) = start(&front, |socket| Listener::tls(socket, shared, proxies)).await;
-    tasks.spawn(async move {
-        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new());
-        certificate.reload_on_change(&*clock).await;
-    });
+    let clock = ManualClock::new();
+    let checked = clock.clone();
+    tasks.spawn(async move { certificate.reload_on_change(&checked).await });
+    // After a check of the files, the next one is due two seconds later.
+    let check = async || {
+        clock.until_sleeping_until(clock.monotonic() + CHECK_INTERVAL).await;
+        clock.advance(CHECK_INTERVAL);
+        clock.until_sleeping_until(clock.monotonic() + CHECK_INTERVAL).await;
+    };
     let health = url("https", address, "/healthz");
-    assert!(
-        client(address, first.clone()).get(&health).send().await.unwrap().status().is_success()
-    );
-
-    // A broken file changes nothing, and the next good one is used.
+    let trusts = async |trusted: &reqwest::Certificate| {
+        client(address, trusted.clone()).get(&health).send().await.is_ok()
+    };
+    assert!(trusts(&first).await);
     fs::write(&files.paths()[0], "no certificate").unwrap();
+    check().await;
+    assert!(trusts(&first).await, "a broken file changes nothing");
     let second = files.renew();
-    let renewed = tokio::time::timeout(PATIENCE, async {
-        while client(address, second.clone()).get(&health).send().await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    });
-    renewed.await.expect("the renewed certificate should be used");
-    assert!(client(address, first).get(&health).send().await.is_err());
+    check().await;
+    assert!(trusts(&second).await && !trusts(&first).await);
 }
 
 #[tokio::test]
@@ -142,7 +144,7 @@ async fn plain_listener_for_proxies_closes_other_connections() {
 #[tokio::test]
 async fn other_hosts_are_refused() {
     let front = Front::with_web().await;
-    let (address, _server) = start(&front, Listener::local).await;
+    let (address, _server) = start(&front, |socket| Listener::local(socket, TrustedProxies::default())).await;
     let client = Client::builder().no_proxy().build().unwrap();
     let get = |host: &'static str, path: &str| {
         client.get(format!("http://{address}{path}")).header("host", host).bearer_auth(OWNER).send()

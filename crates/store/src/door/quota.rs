@@ -27,11 +27,16 @@ impl App {
 }
 
 async fn put(mut write: Write<'_>, limit: Amounts) -> Result<(Quota, bool), Refusal> {
-    let changed = load(&mut write.tx).await?.limit != limit;
-    if changed {
-        let fact = Fact::QuotaChanged { limit, principal: write.principal() };
-        write.record(fact).await?;
+    // Locked: of two operators, the second compares with what the first has set.
+    sqlx::query("select from quotas where org_id = trueup_org() for update")
+        .execute(&mut *write.tx)
+        .await?;
+    let quota = load(&mut write.tx).await?;
+    if quota.limit == limit {
+        return write.finish((quota, false)).await;
     }
+    let fact = Fact::QuotaChanged { limit, principal: write.principal() };
+    write.record(fact).await?;
     sqlx::query(
         "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
                 storage_gib_limit = $4, gpus_limit = $5 where org_id = trueup_org()",
@@ -44,5 +49,5 @@ async fn put(mut write: Write<'_>, limit: Amounts) -> Result<(Quota, bool), Refu
     .execute(&mut *write.tx)
     .await?;
     let quota = load(&mut write.tx).await?;
-    write.finish((quota, changed)).await
+    write.finish((quota, true)).await
 }

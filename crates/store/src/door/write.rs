@@ -62,8 +62,9 @@ impl<'a> Write<'a> {
         self.org
     }
 
-    /// The principal's id, for events. They are hashed and kept for ever, so no name of a caller is
-    /// in them. A loop of Trueup has no token, and goes by its name.
+    /// The principal's id, for events. They are hashed and kept for ever, so they do not name who
+    /// wrote; only `TokenCreated` and `TokenRevoked` have the name of their token. A loop of Trueup
+    /// has no token, and goes by its name.
     pub(super) fn principal(&self) -> String {
         let principal = self.context.principal;
         if principal.token.uuid().is_nil() {

@@ -75,7 +75,7 @@ impl Reader {
         let Some(path) = path else { return reader };
         let parsed = fs::read_to_string(path)
             .map_err(|error| error.to_string())
-            .and_then(|text| text.parse::<Table>().map_err(|error| error.to_string()));
+            .and_then(|text| text.parse::<Table>().map_err(|error| syntax_error(&text, &error)));
         match parsed {
             Ok(table) => flatten("", table, &mut reader.file),
             Err(why) => reader.fault(&path.display().to_string(), why.trim().to_owned()),
@@ -217,6 +217,14 @@ impl Reader {
             }
         }
     }
+}
+
+/// What is wrong, and in which line. The error's own text quotes the line, which may contain a
+/// password.
+fn syntax_error(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    format!("line {line}: {}", error.message())
 }
 
 /// The values of nested tables by dotted key.

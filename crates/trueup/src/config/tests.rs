@@ -83,8 +83,15 @@ fn syntax_error_names_the_file_and_the_line() {
 }
 
 #[test]
+fn syntax_error_does_not_quote_a_password() {
+    let faults = faults("[database]\nurl = \"postgres://user:canary@host/db\n");
+    assert!(faults[0].contains("line 2") && !faults[0].contains("canary"), "{faults:?}");
+}
+
+#[test]
 fn listening_beyond_loopback_needs_tls_or_a_proxy() {
-    let public = "[server]\nlisten = \"0.0.0.0:7410\"\n";
+    let public =
+        "[server]\nlisten = \"0.0.0.0:7410\"\npublic_url = \"https://trueup.example.com\"\n";
     let refused = faults(public);
     assert!(refused[0].starts_with("server.listen: others can reach"), "{refused:?}");
     let proxied = format!("{public}trusted_proxies = [\"10.0.0.7\"]\n");
@@ -124,4 +131,11 @@ fn hosts_come_from_the_public_url_the_list_and_the_address() {
                 allowed_hosts = [\"b.example.com\"]\n";
     let config = loaded(text, &Flags::default()).valid().unwrap();
     assert_eq!(config.hosts(), ["b.example.com", "a.example.com", "127.0.0.2"]);
+}
+
+#[test]
+fn all_addresses_need_a_public_url() {
+    let text = "[server]\nlisten = \"0.0.0.0:7410\"\ntrusted_proxies = [\"10.0.0.7\"]\n";
+    let faults = faults(text);
+    assert!(faults.len() == 1 && faults[0].starts_with("server.public_url: is required"), "{faults:?}");
 }

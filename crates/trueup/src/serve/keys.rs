@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use trueup_model::Clock;
 use trueup_rules::envelope::{Keyring, SharedKeyring};
 use trueup_store::Setup;
@@ -11,6 +12,9 @@ use crate::install::Install;
 
 /// How often the key files are read. There are few, and they are small.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
+
+/// How long the re-encryption of all orgs' keys may take.
+const REWRAP_LIMIT: Duration = Duration::from_secs(120);
 
 /// The secrets keys in use, and where they come from.
 pub(super) struct LiveKeys {
@@ -70,7 +74,10 @@ impl LiveKeys {
     }
 
     async fn rewrap(&self, keys: &Keyring) -> anyhow::Result<()> {
-        rewrap_org_keys(&Setup::connect(&self.owner_url).await?, keys).await
+        let rewrapped =
+            async { rewrap_org_keys(&Setup::connect(&self.owner_url).await?, keys).await };
+        // A database that hangs must not keep the key files from being read.
+        tokio::time::timeout(REWRAP_LIMIT, rewrapped).await.context("the database timed out")?
     }
 }
 

@@ -60,9 +60,12 @@ impl Listeners {
         let hosts = config.hosts();
         let router = for_hosts(router, AllowedHosts::new(hosts.iter().map(String::as_str)));
         let limits = Limits::default();
-        let local = serve(Listener::local(self.local), router.clone(), limits, stop.clone());
-        let Some(socket) = self.public else { return local.await };
         let proxies = TrustedProxies::new(&config.trusted_proxies);
+        let Some(socket) = self.public else {
+            return serve(Listener::local(self.local, proxies), router, limits, stop).await;
+        };
+        let local = Listener::local(self.local, TrustedProxies::default());
+        let local = serve(local, router.clone(), limits, stop.clone());
         let public = match &config.tls {
             Some(certificate) => Listener::tls(socket, certificate.clone(), proxies),
             None => Listener::behind(socket, proxies),

@@ -27,7 +27,7 @@ fn install() -> (TempDir, Install) {
 #[tokio::test]
 async fn config_check_names_every_fault_and_up_refuses_them() {
     let (_folder, install) = install();
-    let text = "[server]\nlisten = \"0.0.0.0:7410\"\nlisten_port = 1\n[cluster]\nnodes = \"two\"\n";
+    let text = "[server]\nlisten = \"0.0.0.0:7410\"\npublic_url = \"https://trueup.example.com\"\nlisten_port = 1\n[cluster]\nnodes = \"two\"\n";
     fs::write(install.dir().join("trueup.toml"), text).unwrap();
     let words =
         ["server.listen: others can reach", "server.listen_port: unknown key", "cluster.nodes"];

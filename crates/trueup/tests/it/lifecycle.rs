@@ -172,9 +172,9 @@ async fn receipts_of_a_deleted_project_are_one_bundle_and_stay_readable_by_id() 
     let events = install.trueup(&["events", web]).await.succeeded();
     assert!(events.out.contains(web), "{events:#?}");
     install.trueup(&["watch", web, "--until", "deleted"]).await.succeeded();
-    let nobody = "svc_01h455vb4pex5vsknk084sn02q";
-    install.trueup(&["describe", nobody]).await.failed_with(3, &["there is no service"]);
-    install.trueup(&["receipt", nobody]).await.failed_with(3, &["no such receipt"]);
+    let unknown = "svc_01h455vb4pex5vsknk084sn02q";
+    install.trueup(&["describe", unknown]).await.failed_with(3, &["there is no service"]);
+    install.trueup(&["receipt", unknown]).await.failed_with(3, &["no such receipt"]);
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn missing_objects_and_timeouts_have_exit_codes() {
     install.trueup(&args).await.failed_with(1, &["token"]);
 }
 
-/// Nobody can be asked without a terminal, and silence is not consent.
+/// Without a terminal a command cannot ask, and silence is not consent.
 #[tokio::test]
 async fn deletion_without_a_terminal_requires_yes() {
     let server = TestServer::new().await;

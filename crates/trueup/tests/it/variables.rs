@@ -48,7 +48,7 @@ async fn change_of_several_services_requires_yes_without_a_terminal() {
     assert_eq!(generations(&server).await, [2, 3], "its own value hides the project's from web");
 }
 
-/// Its value comes from a pipe, so nobody can be asked.
+/// Its value comes from a pipe, so the command cannot ask.
 #[tokio::test]
 async fn shared_secret_of_several_services_requires_yes() {
     let server = TestServer::new().await;

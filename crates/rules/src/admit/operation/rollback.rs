@@ -15,19 +15,19 @@ use crate::admit::{
 };
 
 /// Operations whose changes are not part of a release's spec.
-const OUTSIDE_OF_SPEC: [&str; 2] = ["configure", "endpoint"];
+const OUTSIDE_OF_SPEC: [&str; 3] = ["configure", "endpoint", "domain"];
 
 /// Whether a rollback without a generation would undo the last change.
 ///
 /// It restores the last spec that differs, so it must not skip a change that is not in the spec.
 ///
 /// # Errors
-/// The last change was to variables, secrets or endpoints.
+/// The last change was to variables, secrets, endpoints or domains.
 pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
     if last.is_none_or(|action| !OUTSIDE_OF_SPEC.contains(&action)) {
         return Ok(());
     }
-    let message = "is required: the last change was to variables, secrets or endpoints, which a \
+    let message = "is required: the last change was to variables, secrets, endpoints or domains, which a \
                    rollback does not restore. Set them back, or name a generation to restore its \
                    spec; `trueup get releases` lists them";
     Err(Refused::at("to", message))
