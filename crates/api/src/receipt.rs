@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
-use trueup_model::ProjectId;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::DesiredState;
+use trueup_model::{OrgId, ProjectId};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
+use crate::org::org_path;
 use crate::project::project_path;
 use crate::schema::UnitKey;
 
@@ -75,6 +76,23 @@ pub struct ReceiptList {
     pub missing: Vec<MissingReceipt>,
 }
 
+/// The deletion receipts of an org: of every project that it ever had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OrgReceiptList {
+    /// The org's name.
+    pub org: String,
+    /// `org_…`
+    #[schema(value_type = OrgId)]
+    pub org_id: String,
+    /// When the deletion of the org was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleting_at: Option<Timestamp>,
+    /// Whether the deletion was requested, and the receipts of every project are complete.
+    pub complete: bool,
+    /// The receipts of each project, in name order.
+    pub items: Vec<ReceiptList>,
+}
+
 impl Client {
     /// The receipts of a project and its services, by the project's name or id, also after its
     /// deletion.
@@ -83,6 +101,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn receipt_list(&self, project: &str) -> Result<ReceiptList, ClientError> {
         self.get(&format!("{}/receipts", project_path(project)?)).await
+    }
+
+    /// The receipts of every project of an org, by the org's name or id, also after its deletion.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn org_receipts(&self, org: &str) -> Result<OrgReceiptList, ClientError> {
+        self.get(&format!("{}/receipts", org_path(org)?)).await
     }
 
     /// The receipt of a service or project, by its id.

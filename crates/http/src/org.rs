@@ -1,4 +1,4 @@
-//! Orgs: operators create and list them; every caller may read its own.
+//! Orgs: operators create, list and delete them; every caller may read its own.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,12 +7,13 @@ use trueup_api::Code;
 use trueup_api::org::{NewOrg, Org, OrgList, OrgRequest};
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::OrgKey;
+use trueup_model::OrgId;
 use trueup_model::org as model;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::Permission;
 
 use crate::AppState;
-use crate::front::caller::Scope;
+use crate::front::caller::{Caller, Scope};
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::project::name;
@@ -61,21 +62,54 @@ pub(crate) async fn org_get(
     Path(wanted): Path<String>,
 ) -> Answer<Json<Org>> {
     caller.must(Permission::Read)?;
-    let none = || Failure::not_found("org");
+    Ok(Json(view(&visible(&state, &caller, &wanted).await?)))
+}
+
+/// Deletes an org: each of its projects, with every service in them. For operators.
+///
+/// Nothing new is accepted in it from then on. Its tokens keep their access to what is left, its
+/// events and its receipts, which stay for ever.
+#[utoipa::path(delete, path = "/v1/orgs/{org}", operation_id = "org_delete", tag = "orgs",
+    params(("org" = OrgKey, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "already being deleted, or a preview", body = OrPreview<Org>),
+              (status = 202, description = "accepted", body = Org)))]
+pub(crate) async fn org_delete(
+    PlatformWriteRequest(change): PlatformWriteRequest,
+    Path(wanted): Path<String>,
+) -> Answer<Response> {
+    change.must(Permission::ManagePlatform)?;
+    let org = tenant(&change.state, &wanted).await?.ok_or_else(|| Failure::not_found("org"))?;
+    let (context, now) = (change.context(), change.now());
+    let accepted = change.app().delete_org(org, &context, now).await?;
+    change.accepted(accepted.changed, &view(&accepted.row))
+}
+
+/// The org with this name or id: any for an operator, otherwise only the caller's own.
+pub(crate) async fn visible(state: &AppState, caller: &Caller, wanted: &str) -> Answer<model::Org> {
     let found = match caller.principal.org {
         Some(own) => state
             .app
             .get_org(own)
             .await?
             .filter(|org| org.name == wanted || org.id.to_string() == wanted),
-        None => match state.app.find_org(&wanted).await?.filter(|id| *id != PLATFORM) {
+        None => match tenant(state, wanted).await? {
             Some(id) => state.app.get_org(id).await?,
             None => None,
         },
     };
-    Ok(Json(view(&found.ok_or_else(none)?)))
+    found.ok_or_else(|| Failure::not_found("org"))
+}
+
+/// The org that an operator names. The platform's own org is not a tenant.
+async fn tenant(state: &AppState, wanted: &str) -> Answer<Option<OrgId>> {
+    Ok(state.app.find_org(wanted).await?.filter(|id| *id != PLATFORM))
 }
 
 fn view(org: &model::Org) -> Org {
-    Org { id: org.id.to_string(), name: org.name.clone(), created_at: org.created_at }
+    Org {
+        id: org.id.to_string(),
+        name: org.name.clone(),
+        created_at: org.created_at,
+        deleting_at: org.deleting_at,
+    }
 }

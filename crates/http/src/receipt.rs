@@ -3,16 +3,19 @@
 use axum::Json;
 use axum::extract::State;
 use trueup_api::Code;
-use trueup_api::receipt::{MissingReceipt, ReceiptKind, ReceiptList, SubjectReceipt};
-use trueup_api::schema::{ProjectKey, UnitKey};
+use trueup_api::receipt::{
+    MissingReceipt, OrgReceiptList, ReceiptKind, ReceiptList, SubjectReceipt,
+};
+use trueup_api::schema::{OrgKey, ProjectKey, UnitKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_store::{ReceiptBundle, ReceiptRow};
 
 use crate::AppState;
-use crate::front::caller::Caller;
+use crate::front::caller::{Caller, Scope};
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
+use crate::org;
 
 /// Lists the deletion receipts of a project and of all its services, also after their deletion.
 ///
@@ -30,6 +33,31 @@ pub(crate) async fn receipt_list(
     let found = state.app.list_receipts(caller.org, &project).await?;
     let found = found.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(bundle(&found)))
+}
+
+/// Lists the deletion receipts of every project of an org, also after its deletion.
+///
+/// An operator reads those of any org, every other caller only those of its own.
+#[utoipa::path(get, path = "/v1/orgs/{org}/receipts", operation_id = "org_receipts",
+    tag = "receipts", params(("org" = OrgKey, Path, description = "name or id")),
+    responses((status = 200, body = OrgReceiptList)))]
+pub(crate) async fn org_receipts(
+    State(state): State<AppState>,
+    Scope(caller): Scope,
+    Path(wanted): Path<String>,
+) -> Answer<Json<OrgReceiptList>> {
+    caller.must(Permission::Read)?;
+    // The org is read first: once it is being deleted, it gets no project that is not listed.
+    let org = org::visible(&state, &caller, &wanted).await?;
+    let found = state.app.list_org_receipts(org.id).await?;
+    let items: Vec<ReceiptList> = found.iter().map(bundle).collect();
+    Ok(Json(OrgReceiptList {
+        org: org.name,
+        org_id: org.id.to_string(),
+        deleting_at: org.deleting_at,
+        complete: org.deleting_at.is_some() && items.iter().all(|project| project.complete),
+        items,
+    }))
 }
 
 /// Shows the deletion receipt of a service or project.

@@ -298,6 +298,15 @@ pub enum Fact {
         /// Who requested it.
         principal: String,
     },
+    /// The deletion of an org was accepted: of all its projects and their services.
+    OrgDeleteQueued {
+        /// How many projects are deleted with it that were not being deleted already.
+        projects: usize,
+        /// How many services are deleted with these projects that were not being deleted already.
+        services: usize,
+        /// Who requested it.
+        principal: String,
+    },
     /// A token was created.
     TokenCreated {
         /// Which.

@@ -20,4 +20,6 @@ pub struct Org {
     pub name: String,
     /// When it was created.
     pub created_at: Timestamp,
+    /// When its deletion was requested. Nothing new is accepted in it from then on.
+    pub deleting_at: Option<Timestamp>,
 }

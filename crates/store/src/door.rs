@@ -96,6 +96,9 @@ pub enum Refusal {
     /// The admission rules refuse it.
     #[error("refused by the admission rules")]
     Refused(Refused),
+    /// The org is being deleted.
+    #[error("the org is being deleted")]
+    OrgBeingDeleted,
     /// The org's data key for secrets cannot be used.
     #[error("the org's data key cannot be used: {0}")]
     CannotEncrypt(EnvelopeError),

@@ -7,10 +7,15 @@ use uuid::Uuid;
 use crate::db::pool::Tx;
 use crate::{App, Error};
 
-type Columns = (Uuid, String, jiff_sqlx::Timestamp);
+type Columns = (Uuid, String, jiff_sqlx::Timestamp, Option<jiff_sqlx::Timestamp>);
 
-fn row((id, name, created_at): Columns) -> Org {
-    Org { id: OrgId::from_uuid(id), name, created_at: created_at.to_jiff() }
+fn row((id, name, created_at, deleting_at): Columns) -> Org {
+    Org {
+        id: OrgId::from_uuid(id),
+        name,
+        created_at: created_at.to_jiff(),
+        deleting_at: deleting_at.map(jiff_sqlx::Timestamp::to_jiff),
+    }
 }
 
 impl App {
@@ -44,11 +49,12 @@ impl App {
     /// The database cannot be reached.
     pub async fn list_orgs(&self) -> Result<Vec<Org>, Error> {
         let mut tx = self.begin(PLATFORM).await?;
-        let rows: Vec<Columns> =
-            sqlx::query_as("select id, name, created_at from orgs where id <> $1 order by name")
-                .bind(PLATFORM.uuid())
-                .fetch_all(&mut *tx)
-                .await?;
+        let rows: Vec<Columns> = sqlx::query_as(
+            "select id, name, created_at, deleting_at from orgs where id <> $1 order by name",
+        )
+        .bind(PLATFORM.uuid())
+        .fetch_all(&mut *tx)
+        .await?;
         Ok(rows.into_iter().map(row).collect())
     }
 }
@@ -56,9 +62,20 @@ impl App {
 /// An org by its id, which the transaction must be in.
 pub(crate) async fn find(tx: &mut Tx, id: OrgId) -> Result<Option<Org>, Error> {
     let found: Option<Columns> =
-        sqlx::query_as("select id, name, created_at from orgs where id = $1")
+        sqlx::query_as("select id, name, created_at, deleting_at from orgs where id = $1")
             .bind(id.uuid())
             .fetch_optional(&mut **tx)
             .await?;
     Ok(found.map(row))
+}
+
+/// Whether an org, which the transaction must be in, is being deleted; locked against a concurrent
+/// deletion.
+pub(crate) async fn lock_shared(tx: &mut Tx, id: OrgId) -> Result<bool, Error> {
+    let (deleting,): (bool,) =
+        sqlx::query_as("select deleting_at is not null from orgs where id = $1 for share")
+            .bind(id.uuid())
+            .fetch_one(&mut **tx)
+            .await?;
+    Ok(deleting)
 }

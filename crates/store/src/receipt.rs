@@ -91,6 +91,20 @@ impl App {
         Ok(Some(ReceiptBundle { project, name, rows }))
     }
 
+    /// The receipts of every project that an org ever had, in name order.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn list_org_receipts(&self, org: OrgId) -> Result<Vec<ReceiptBundle>, Error> {
+        let mut tx = self.begin(org).await?;
+        let statement = format!(
+            "{SELECT} order by u.project_name, u.project_id, u.kind desc, u.name, r.verified_at, u.id"
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
+        let rows = rows.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+        Ok(rows.chunk_by(|one, next| one.project == next.project).filter_map(bundle).collect())
+    }
+
     /// The receipt of a project or service by its id; `None` if it has no receipt.
     ///
     /// # Errors
@@ -112,6 +126,16 @@ impl App {
             .await?;
         found.as_ref().map(row).transpose()
     }
+}
+
+/// The bundle of a project from its rows; `None` without rows.
+fn bundle(rows: &[ReceiptRow]) -> Option<ReceiptBundle> {
+    let first = rows.first()?;
+    Some(ReceiptBundle {
+        project: first.project,
+        name: first.project_name.clone(),
+        rows: rows.to_vec(),
+    })
 }
 
 /// Stores the receipt of a subject; the first one stays.

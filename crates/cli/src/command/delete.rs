@@ -1,5 +1,6 @@
-//! `trueup delete`: deletes a service; `--wait` waits for the deletion receipt.
+//! `trueup delete`: deletes a service, project or org; `--wait` waits for the deletion receipts.
 
+mod org;
 mod project;
 
 use std::time::Duration;
@@ -18,10 +19,10 @@ use crate::output::receipt;
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// Delete a service with its objects and data, or a project with all of its services
+/// Delete a service with its objects and data, or all of a project or an org
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project
+    /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project, `org NAME` for a whole org
     #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
     names: Vec<String>,
     /// Wait until the deletion is verified, and print the receipt
@@ -49,12 +50,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         [kind, name] if kind == "project" => {
             return project::run(name, &args, context, &connection).await;
         }
+        [kind, name] if kind == "org" => {
+            return org::run(name, &args, context, &connection).await;
+        }
         _ => {
             return Err(Failure::new(
                 Exit::Usage,
-                "only one service or project can be deleted at a time",
+                "only one service, project or org can be deleted at a time",
             )
-            .hint("`trueup delete NAME`, or `trueup delete project NAME`")
+            .hint("`trueup delete NAME`, `trueup delete project NAME` or `trueup delete org NAME`")
             .into());
         }
     };

@@ -73,10 +73,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn orgs(items: &[Org]) -> Table {
-    let mut table = Table::new(&["NAME", "AGE", "ID"]);
+    let mut table = Table::new(&["NAME", "STATE", "AGE", "ID"]);
     for org in items {
         table.row(vec![
             Cell::plain(&org.name),
+            Cell::plain(if org.deleting_at.is_some() { "being deleted" } else { "active" }),
             Cell::plain(&age(clock::now(), org.created_at)),
             Cell::plain(&org.id),
         ]);

@@ -1,5 +1,7 @@
 //! `trueup receipts` and `trueup receipt`: the evidence of what was deleted, kept for ever.
 
+pub mod org;
+
 use trueup_api::problem::Code;
 use trueup_api::receipt::{MissingReceipt, ReceiptList, SubjectReceipt};
 use trueup_api::service::Service;
@@ -8,7 +10,7 @@ use trueup_model::service::DesiredState;
 
 use crate::connect::context::{Connection, Context};
 use crate::connect::target::resolve;
-use crate::failure::{Exit, explain};
+use crate::failure::{Exit, Failure, explain};
 use crate::output::human::{clean, count, moment};
 use crate::output::receipt;
 use crate::output::style::Paint;
@@ -17,9 +19,9 @@ use crate::output::table::{Cell, Table};
 /// List the deletion receipts of a project and all of its services, even after they are gone
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Name or id (prj_…) of the project
+    /// Name or id (prj_…) of the project; without it, the receipts of every project of --org
     #[arg(value_name = "PROJECT")]
-    which: String,
+    which: Option<String>,
 }
 
 /// Show the deletion receipt of a service or project
@@ -31,7 +33,15 @@ pub struct Args {
 
 pub async fn list(args: ListArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let list = context.wait("reading the receipts", client.receipt_list(&args.which)).await?;
+    let Some(project) = args.which else {
+        let org = context.org.as_ref().ok_or_else(|| {
+            Failure::new(Exit::Usage, "receipts of which project?")
+                .hint("`trueup receipts PROJECT`, or `trueup receipts --org NAME` for a whole org")
+        })?;
+        let list = context.wait("reading the receipts", client.org_receipts(org)).await?;
+        return org::show(&list, context);
+    };
+    let list = context.wait("reading the receipts", client.receipt_list(&project)).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
@@ -70,26 +80,34 @@ pub async fn find_service(
 
 fn table(list: &ReceiptList) -> Table {
     let mut table = Table::new(&["KIND", "NAME", "ID", "VERIFIED", "PROOF"]);
-    for found in &list.items {
+    for row in rows(list) {
+        table.row(row);
+    }
+    table
+}
+
+/// One row for each service and project: first with, then without a receipt.
+fn rows(list: &ReceiptList) -> Vec<Vec<Cell>> {
+    let proved = list.items.iter().map(|found| {
         let level = found.receipt.level;
-        table.row(vec![
+        vec![
             Cell::plain(found.kind.into_str()),
             Cell::plain(&found.name),
             Cell::plain(&found.subject),
             Cell::plain(&moment(found.verified_at)),
             Cell::new(paint(level), level.into_str()),
-        ]);
-    }
-    for missing in &list.missing {
-        table.row(vec![
+        ]
+    });
+    let missing = list.missing.iter().map(|missing| {
+        vec![
             Cell::plain(missing.kind.into_str()),
             Cell::plain(&missing.name),
             Cell::plain(&missing.subject),
             Cell::plain("-"),
             Cell::new(Paint::Faint, why_missing(missing)),
-        ]);
-    }
-    table
+        ]
+    });
+    proved.chain(missing).collect()
 }
 
 const fn paint(level: ProofLevel) -> Paint {

@@ -131,6 +131,14 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::OrgCreated { name, principal } => {
             (Paint::Strong, "org created", format!("{name}{}", by(principal)))
         }
+        Fact::OrgDeleteQueued { projects, services, principal } => {
+            let (projects, services) = (count(*projects, "project"), count(*services, "service"));
+            (
+                Paint::Strong,
+                "org deletion",
+                format!("accepted with {projects} and {services}{}", by(principal)),
+            )
+        }
         Fact::TokenCreated { name, role, principal, .. } => {
             (Paint::Busy, "token created", format!("{role} {name}{}", by(principal)))
         }
@@ -325,6 +333,11 @@ mod tests {
                 "ProjectDeleteQueued",
                 json!({"principal": "owner", "services": 2}),
                 "project deletion    accepted with 2 services, requested by owner",
+            ),
+            (
+                "OrgDeleteQueued",
+                json!({"principal": "owner", "projects": 1, "services": 2}),
+                "org deletion        accepted with 1 project and 2 services, requested by owner",
             ),
             (
                 "ServiceDeleteForced",

@@ -131,5 +131,6 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(token::token_list, token::token_create))
         .routes(routes!(token::token_revoke))
         .routes(routes!(org::org_list, org::org_create))
-        .routes(routes!(org::org_get))
+        .routes(routes!(org::org_get, org::org_delete))
+        .routes(routes!(receipt::org_receipts))
 }

@@ -111,6 +111,10 @@ impl From<Refusal> for Failure {
                 "wait until the deletion is complete (`trueup watch NAME --until deleted`, \
                  `trueup get project NAME`), then declare it again",
             ),
+            Refusal::OrgBeingDeleted => Self::new(
+                Code::BeingDeleted,
+                "the org is being deleted; nothing new is accepted in it",
+            ),
             Refusal::CannotEncrypt(why) => {
                 tracing::error!(error = %why, "cannot encrypt a secret");
                 Self::new(

@@ -28,6 +28,8 @@ mod openapi;
 #[cfg(test)]
 mod operation;
 #[cfg(test)]
+mod org;
+#[cfg(test)]
 mod org_header;
 #[cfg(test)]
 mod ownership;

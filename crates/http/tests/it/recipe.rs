@@ -144,6 +144,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("org_list", Role::Operator).orgless(),
     changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
     reads("org_get").orgless(),
+    changes("org_delete", Role::Operator).orgless(),
+    reads("org_receipts").orgless(),
 ];
 
 /// Operations on public objects, which are the same for every org.

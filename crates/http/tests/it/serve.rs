@@ -24,7 +24,12 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let mut task = JoinSet::new();
         let (router, stop) = (router(front.state.clone()), front.state.stop.clone());
-        task.spawn(serve(Listener::local(listener, TrustedProxies::default()), router, limits, stop));
+        task.spawn(serve(
+            Listener::local(listener, TrustedProxies::default()),
+            router,
+            limits,
+            stop,
+        ));
         Self { address, task }
     }
 

@@ -144,7 +144,8 @@ async fn plain_listener_for_proxies_closes_other_connections() {
 #[tokio::test]
 async fn other_hosts_are_refused() {
     let front = Front::with_web().await;
-    let (address, _server) = start(&front, |socket| Listener::local(socket, TrustedProxies::default())).await;
+    let (address, _server) =
+        start(&front, |socket| Listener::local(socket, TrustedProxies::default())).await;
     let client = Client::builder().no_proxy().build().unwrap();
     let get = |host: &'static str, path: &str| {
         client.get(format!("http://{address}{path}")).header("host", host).bearer_auth(OWNER).send()

@@ -287,7 +287,8 @@ fn after(fact: &Fact) -> Option<Fact> {
             Fact::ProjectDeleteForced { principal, reason, unproven: 3 }
         }
         Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
-        Fact::OrgCreated { .. } => {
+        Fact::OrgCreated { .. } => Fact::OrgDeleteQueued { projects: 2, services: 5, principal },
+        Fact::OrgDeleteQueued { .. } => {
             Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
         }
         Fact::TokenCreated { .. } => Fact::TokenRevoked { token, name: "ci".to_owned(), principal },

@@ -32,6 +32,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (19, "identity", include_str!("../../migrations/0019_identity.sql")),
     (20, "plain_names", include_str!("../../migrations/0020_plain_names.sql")),
     (21, "subjects", include_str!("../../migrations/0021_subjects.sql")),
+    (22, "org_deletion", include_str!("../../migrations/0022_org_deletion.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

@@ -1,6 +1,6 @@
 //! Row locks that several writes take, and what they check under them.
 //!
-//! Locks are taken in one order everywhere: project, service, quota, wake.
+//! Locks are taken in one order everywhere: org, project, service, quota, wake.
 
 use trueup_model::id::{ProjectId, ServiceId};
 use trueup_model::service::{DesiredState, Service};

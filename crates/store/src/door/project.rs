@@ -20,7 +20,7 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::project::{ProjectRow, find};
 use crate::service::service;
-use crate::{App, Error, status};
+use crate::{App, Error, org, status};
 
 pub use force::ProjectForce;
 
@@ -61,28 +61,59 @@ async fn accept(mut write: Write<'_>, name: &Name) -> Result<Accepted<ProjectRow
 
 async fn delete(mut write: Write<'_>, wanted: &str) -> Result<Accepted<ProjectRow>, Refusal> {
     let row = find(&mut write.tx, wanted).await?.ok_or(Refusal::NotFound("project"))?;
-    let (_, desired) = write.lock_project(row.project.id).await?;
-    if desired == DesiredState::Deleted {
+    let Some(deleted) = delete_found(&mut write, row.project.id).await? else {
         return write.finish(Accepted { row, changed: false }).await;
+    };
+    deleted.wake(&mut write).await?;
+    write.finish(Accepted { row: deleted.row, changed: true }).await
+}
+
+/// A project whose deletion was accepted by this write, with its services.
+pub(super) struct DeletedProject {
+    row: ProjectRow,
+    services: Vec<Service>,
+}
+
+impl DeletedProject {
+    /// How many services are deleted with it that were not being deleted already.
+    pub(super) const fn services(&self) -> usize {
+        self.services.len()
     }
-    let deleted = delete_services(&mut write, row.project.id).await?;
+
+    /// Wakes its services and the project itself. After every other lock of the write.
+    pub(super) async fn wake(&self, write: &mut Write<'_>) -> Result<(), Refusal> {
+        for service in &self.services {
+            write.reserve_and_wake(service).await?;
+        }
+        wake(write, &self.row, Lane::Delete).await?;
+        Ok(())
+    }
+}
+
+/// Accepts the deletion of a project and of its services, with their events and without their
+/// wakes; `None` if it is being deleted already.
+pub(super) async fn delete_found(
+    write: &mut Write<'_>,
+    project: ProjectId,
+) -> Result<Option<DeletedProject>, Refusal> {
+    let (_, desired) = write.lock_project(project).await?;
+    if desired == DesiredState::Deleted {
+        return Ok(None);
+    }
+    let services = delete_services(write, project).await?;
     sqlx::query(
         "update projects set desired = 'deleted', deleting_at = $2, generation = generation + 1
          where id = $1",
     )
-    .bind(row.project.id.uuid())
+    .bind(project.uuid())
     .bind(sql(write.now))
     .execute(&mut *write.tx)
     .await?;
-    let id = row.project.id.to_string();
+    let id = project.to_string();
     let row = find(&mut write.tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
-    let fact = Fact::ProjectDeleteQueued { principal: write.principal(), services: deleted.len() };
-    record(&mut write, &row, fact).await?;
-    for service in &deleted {
-        write.reserve_and_wake(service).await?;
-    }
-    wake(&mut write, &row, Lane::Delete).await?;
-    write.finish(Accepted { row, changed: true }).await
+    let fact = Fact::ProjectDeleteQueued { principal: write.principal(), services: services.len() };
+    record(write, &row, fact).await?;
+    Ok(Some(DeletedProject { row, services }))
 }
 
 /// Creates the project of this name, with its event and wake, if it does not exist.
@@ -105,6 +136,10 @@ async fn create(write: &mut Write<'_>, name: &Name) -> Result<Accepted<ProjectRo
     if let Some(row) = find(&mut write.tx, name.as_str()).await? {
         check_not_deleting(row.desired)?;
         return Ok(Accepted { row, changed: false });
+    }
+    let org = write.org();
+    if org::lock_shared(&mut write.tx, org).await? {
+        return Err(Refusal::OrgBeingDeleted);
     }
     // There is only one cluster so far, so there is no placement decision.
     let cluster: Option<(Uuid,)> =

@@ -12,7 +12,7 @@ use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 use trueup_model::crash;
 use trueup_model::freeze::{Freeze, FreezeScope};
-use trueup_model::id::{ClusterId, OrgId, ProjectId};
+use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::{Body, DeletionPermit, Order, Unit};
 use trueup_model::service::{DesiredState, Service};

@@ -62,6 +62,7 @@ async fn newer(stage: &Stage) {
     crate::life_newer::previews(stage).await;
     crate::life_newer::projects(stage).await;
     crate::life_newer::identity(stage).await;
+    crate::life_newer::org_deletion(stage).await;
 }
 
 pub(crate) fn operator(stage: &Stage) -> Principal {

@@ -3,10 +3,11 @@
 use trueup_model::domain::DnsResult;
 use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::survey::Survey;
-use trueup_store::door::{DomainRequest, ProjectForce, ServiceRequest};
+use trueup_store::door::{DomainRequest, ProjectForce, RequestContext, ServiceRequest};
 use trueup_store::{PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
 
+use crate::life::operator;
 use crate::preview_request::exact_preview;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, web};
@@ -75,4 +76,12 @@ pub(crate) async fn identity(stage: &Stage) {
         let known = stage.db.worker.recognise_cluster(cluster, identity, replaced, at(90)).await;
         assert_eq!(known.unwrap(), Recognised::Ours);
     }
+}
+
+/// An org that is being deleted.
+pub(crate) async fn org_deletion(stage: &Stage) {
+    let (app, operator) = (&stage.db.app, operator(stage));
+    let context = RequestContext::new(&operator, None);
+    let (org, _) = app.create_org(&name("leaving"), &context, at(91)).await.unwrap();
+    assert!(app.delete_org(org.id, &context, at(92)).await.unwrap().changed);
 }

@@ -45,6 +45,8 @@ mod life_newer;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod org;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod page;

@@ -137,5 +137,8 @@ fn hosts_come_from_the_public_url_the_list_and_the_address() {
 fn all_addresses_need_a_public_url() {
     let text = "[server]\nlisten = \"0.0.0.0:7410\"\ntrusted_proxies = [\"10.0.0.7\"]\n";
     let faults = faults(text);
-    assert!(faults.len() == 1 && faults[0].starts_with("server.public_url: is required"), "{faults:?}");
+    assert!(
+        faults.len() == 1 && faults[0].starts_with("server.public_url: is required"),
+        "{faults:?}"
+    );
 }

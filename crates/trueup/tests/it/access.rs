@@ -81,6 +81,60 @@ async fn operator_creates_org_and_owner_uses_a_context() {
 }
 
 #[tokio::test]
+async fn one_command_deletes_an_org_and_its_receipts_stay_readable_by_id() {
+    let install = shared().await;
+    let operator = operator(install);
+    let as_operator = async |args: &[&str]| {
+        install.trueup(&[&["--token", operator.as_str()][..], args].concat()).await
+    };
+    let owner = as_operator(&["org", "create", "leavers"]).await.succeeded().out.trim().to_owned();
+    let as_owner = async |args: &[&str]| {
+        install.trueup(&[&["--token", owner.as_str()][..], args].concat()).await
+    };
+    let service = |name: &str| {
+        format!(
+            "---\nkind: Service\nname: {name}\nproject: depot\ntemplate: web@1\n\
+             parameters:\n  image: depot:1\n"
+        )
+    };
+    let text = format!("kind: Project\nname: depot\n{}{}", service("api"), service("web"));
+    let file = install.file("depot.yaml", &text);
+    as_owner(&["apply", "-f", &file, "--wait"]).await.succeeded();
+    let org = as_operator(&["org", "get", "leavers", "-o", "json"]).await.succeeded().json();
+    let id = org[0]["id"].as_str().unwrap();
+
+    let delete = ["delete", "org", "leavers"];
+    as_owner(&[&delete[..], &["--yes"]].concat()).await.failed_with(1, &["TU1002"]);
+    as_operator(&delete).await.failed_with(2, &["delete org leavers", "--yes"]);
+    let shown = as_operator(&[&delete[..], &["--dry-run"]].concat()).await.succeeded();
+    assert!(shown.out.contains("depot/api") && shown.out.contains("depot/web"), "{shown:#?}");
+    let gone = as_operator(&[&delete[..], &["--wait", "--yes"]].concat()).await.succeeded();
+    for words in ["org/leavers deletion accepted", "depot", "api_absence"] {
+        assert!(gone.out.contains(words), "`{words}` is not in {gone:#?}");
+    }
+    assert!(gone.err.contains("complete: 3 receipts of 1 project"), "{gone:#?}");
+
+    let bundle = as_operator(&["receipts", "--org", id, "-o", "json"]).await.succeeded().json();
+    assert_eq!((&bundle[0]["complete"], &bundle[0]["org_id"]), (&true.into(), &id.into()));
+    let names: Vec<&str> = bundle[0]["items"][0]["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["api", "web", "depot"]);
+    // The org's own tokens still read, and nothing new is accepted.
+    let own = as_owner(&["receipts", "--org", "leavers", "-o", "json"]).await.succeeded().json();
+    assert_eq!(own, bundle);
+    let events = as_owner(&["events", "--type", "OrgDeleteQueued"]).await.succeeded();
+    assert!(events.out.contains("accepted with 1 project and 2 services"), "{events:#?}");
+    as_owner(&["api", "PUT", "/v1/projects/fresh"]).await.failed_with(1, &["HTTP 409"]);
+    let again = as_operator(&[&delete[..], &["--wait", "--yes"]].concat()).await.succeeded();
+    assert!(again.out.contains("was already accepted"), "{again:#?}");
+    as_owner(&["receipts"]).await.failed_with(2, &["trueup receipts PROJECT"]);
+}
+
+#[tokio::test]
 async fn api_command_maps_status_to_exit_code() {
     let install = shared().await;
     let output = install.trueup(&["api", "GET", "/v1/whoami"]).await.succeeded();

@@ -19,7 +19,9 @@ use trueup_api::Client;
 use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
-use trueup_http::{AppState, Limits, Listener, NoLogs, ReadRepair, Streams, TrustedProxies, router, serve};
+use trueup_http::{
+    AppState, Limits, Listener, NoLogs, ReadRepair, Streams, TrustedProxies, router, serve,
+};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -95,7 +97,14 @@ impl TestServer {
         };
         let stop = self.stop.clone();
         self.server.spawn(async move {
-            serve(Listener::local(listener, TrustedProxies::default()), router(state), Limits::default(), stop).await.unwrap();
+            serve(
+                Listener::local(listener, TrustedProxies::default()),
+                router(state),
+                Limits::default(),
+                stop,
+            )
+            .await
+            .unwrap();
         });
     }
 
