@@ -199,7 +199,7 @@ async fn operator_must_name_an_existing_org() {
         if !operation.recipe.orgless {
             request().send().await.must_be(400, "TU1103");
         }
-        for unknown in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
+        for unknown in ["", "unknown", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
             request().header("trueup-org", unknown).send().await.must_be(404, "TU1003");
         }
         let twice = request().header("trueup-org", "acme").header("trueup-org", "other");

@@ -15,8 +15,8 @@ async fn org_is_deleted_once_and_accepts_nothing_new() {
     for token in [OWNER, STRANGER] {
         front.delete(ACME).token(token).send().await.must_be(403, "TU1002");
     }
-    for nobody in ["/v1/orgs/trueup", "/v1/orgs/nobody"] {
-        front.delete(nobody).token(OPERATOR).send().await.must_be(404, "TU1003");
+    for unknown in ["/v1/orgs/trueup", "/v1/orgs/unknown"] {
+        front.delete(unknown).token(OPERATOR).send().await.must_be(404, "TU1003");
     }
     let preview = front.delete(&format!("{ACME}?dry_run=true")).token(OPERATOR).send().await;
     let units = preview.json()["units"].clone();

@@ -53,7 +53,7 @@ async fn existing_and_missing_orgs_get_the_same_response() {
         reply.masked().replace(&format!("`{org}`"), "[org]")
     };
     let other = answer("other").await;
-    for org in ["nobody", &theirs, NO_ORG, "trueup", "acme' or true --", ""] {
+    for org in ["unknown", &theirs, NO_ORG, "trueup", "acme' or true --", ""] {
         assert_eq!(answer(org).await, other, "{org}");
     }
 }

@@ -60,7 +60,7 @@ async fn operator_must_name_the_org() {
     let request = || front.get("/v1/services").token(OPERATOR);
     let problem = request().send().await.must_be(400, "TU1103");
     assert!(problem["detail"].as_str().unwrap().contains("Trueup-Org"));
-    for unknown in ["", "nobody", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
+    for unknown in ["", "unknown", "org_01h455vb4pex5vsknk084sn02q", "acme' or true --"] {
         request().header("trueup-org", unknown).send().await.must_be(404, "TU1003");
     }
     let (ours, theirs) = (front.db.org.to_string(), front.other_org.to_string());

@@ -9,10 +9,10 @@ use trueup_model::id::ClusterId;
 use trueup_model::order::{Order, Unit};
 use trueup_model::service::DesiredState;
 
-use crate::db::clock::sql;
 use crate::db::row::{read, unit, unit_uuid};
 use crate::freeze::freeze;
 use crate::work::lease::{Lease, fence};
+use crate::work::wake;
 use crate::{Error, Worker};
 
 /// What identifies a version of an order: enough to see that an executor holds an older one.
@@ -85,23 +85,9 @@ impl Worker {
     ) -> Result<u64, Error> {
         let mut tx = self.begin().await?;
         fence(&mut tx, lease).await?;
-        let woken = sqlx::query(
-            "insert into wakes (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at)
-             select 'project', id, org_id, 'cluster', cluster_id,
-                    case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
-                 from projects where cluster_id = $1 and id = any($3) and deleted_at is null
-             union all
-             select 'service', id, org_id, 'cluster', cluster_id,
-                    case when desired = 'deleted' then 'delete' else 'repair' end, $2
-                 from services where cluster_id = $1 and id = any($3) and deleted_at is null
-             on conflict (subject_kind, subject_id) do nothing",
-        )
-        .bind(lease.scope.uuid())
-        .bind(sql(now))
-        .bind(units.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
-        .execute(&mut *tx)
-        .await?;
+        let ids = units.iter().map(|unit| unit_uuid(*unit)).collect();
+        let woken = wake::repair(&mut tx, lease.scope, Some(ids), now).await?;
         tx.commit().await?;
-        Ok(woken.rows_affected())
+        Ok(woken)
     }
 }

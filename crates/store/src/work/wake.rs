@@ -93,22 +93,10 @@ impl Worker {
     /// # Errors
     /// The database cannot be reached.
     pub async fn wake_all(&self, cluster: ClusterId, now: Timestamp) -> Result<u64, Error> {
-        let woken = sqlx::query(
-            "insert into wakes (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at)
-             select 'project', id, org_id, 'cluster', cluster_id,
-                    case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
-                 from projects where cluster_id = $1 and deleted_at is null
-             union all
-             select 'service', id, org_id, 'cluster', cluster_id,
-                    case when desired = 'deleted' then 'delete' else 'repair' end, $2
-                 from services where cluster_id = $1 and deleted_at is null
-             on conflict (subject_kind, subject_id) do nothing",
-        )
-        .bind(cluster.uuid())
-        .bind(sql(now))
-        .execute(self.pool())
-        .await?;
-        Ok(woken.rows_affected())
+        let mut tx = self.begin().await?;
+        let woken = repair(&mut tx, cluster, None, now).await?;
+        tx.commit().await?;
+        Ok(woken)
     }
 
     /// Requeues stale claims of a cluster, those not in flight; returns how many.
@@ -230,6 +218,34 @@ impl Worker {
         tx.commit().await?;
         Ok(dead)
     }
+}
+
+/// Wakes these units of a cluster, or all of them, except those that have a wake; returns how many.
+pub(crate) async fn repair(
+    tx: &mut Tx,
+    cluster: ClusterId,
+    only: Option<Vec<Uuid>>,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    let woken = sqlx::query(
+        "insert into wakes (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at)
+         select 'project', id, org_id, 'cluster', cluster_id,
+                case when desired = 'deleted' then 'delete' else 'repair' end, $2::timestamptz
+             from projects where cluster_id = $1 and deleted_at is null
+                             and ($3::uuid[] is null or id = any($3))
+         union all
+         select 'service', id, org_id, 'cluster', cluster_id,
+                case when desired = 'deleted' then 'delete' else 'repair' end, $2
+             from services where cluster_id = $1 and deleted_at is null
+                             and ($3::uuid[] is null or id = any($3))
+         on conflict (subject_kind, subject_id) do nothing",
+    )
+    .bind(cluster.uuid())
+    .bind(sql(now))
+    .bind(only)
+    .execute(&mut **tx)
+    .await?;
+    Ok(woken.rows_affected())
 }
 
 /// Finishes claims; returns how many are due again.
