@@ -1,20 +1,53 @@
 //! Events: immutable typed facts, written in the same transaction as the change they describe.
 
+mod catalog;
+mod cluster;
+mod domain;
+mod drift;
+mod endpoint;
+mod entry;
+mod finding;
+mod org;
+mod project;
+mod reconcile;
+mod resource;
+mod service;
+mod token;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumDiscriminants, EnumString, IntoStaticStr, VariantNames};
 use utoipa::ToSchema;
 
-use crate::cluster::Routing;
-use crate::finding::FindingClass;
-use crate::id::{EventId, OrgId, PreviewRequestId, TokenId};
-use crate::key::ResourceKey;
-use crate::name::Name;
-use crate::principal::Role;
-use crate::quota::Amounts;
-use crate::status::{Health, Phase};
+use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
-use crate::template::TemplateRef;
+
+pub use catalog::{PlanChanged, TemplateDeprecated, TemplatePublished};
+pub use cluster::{
+    ClusterReachable, ClusterReplaced, ClusterUnreachable, PlatformFrozen, PlatformUnfrozen,
+    RoutingChanged,
+};
+pub use domain::{
+    DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
+};
+pub use drift::{DriftDetected, DriftReverted};
+pub use endpoint::{EndpointClosed, EndpointOpened};
+pub use entry::{SecretDeleted, SecretSet, VariableDeleted, VariableSet};
+pub use finding::{FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested};
+pub use org::{OrgCreated, OrgDeleteQueued, QuotaChanged};
+pub use project::{ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued};
+pub use reconcile::{
+    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, WakeRequeued,
+};
+pub use resource::{
+    ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved,
+    ResourceUpdated,
+};
+pub use service::{
+    AbsenceVerified, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceUnfrozen,
+};
+pub use token::{TokenCreated, TokenRevoked};
 
 /// The source of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -101,388 +134,111 @@ pub enum Fact {
     /// A project's change was accepted.
     ProjectQueued {},
     /// The deletion of a project and of all its services was accepted.
-    ProjectDeleteQueued {
-        /// Who requested it.
-        principal: String,
-        /// How many services are deleted with it that were not being deleted already.
-        services: usize,
-    },
+    ProjectDeleteQueued(ProjectDeleteQueued),
     /// A request to force-complete a project's deletion was accepted.
-    ProjectForceQueued {
-        /// Who requested it.
-        principal: String,
-        /// The reason they gave.
-        reason: String,
-    },
+    ProjectForceQueued(ProjectForceQueued),
     /// A service's change was accepted.
-    ServiceQueued {
-        /// Whether the change is a deletion.
-        deletes: bool,
-        /// Who requested it.
-        principal: String,
-        /// The operation: `declare`, `pause`, `rollback` …
-        #[serde(default)]
-        action: String,
-        /// The exact preview it was accepted with.
-        #[serde(default, alias = "plan", skip_serializing_if = "Option::is_none")]
-        preview: Option<PreviewRequestId>,
-    },
+    ServiceQueued(ServiceQueued),
     /// Convergence to the generation has started, or started again.
     ReconcileStarted {},
     /// The cluster has converged to the generation.
     ReconcileSucceeded {},
     /// The cluster rejected a write or failed.
-    ReconcileFailed {
-        /// The cluster's error.
-        why: String,
-    },
+    ReconcileFailed(ReconcileFailed),
     /// The cluster is unreachable; convergence is deferred.
-    ReconcileDeferred {
-        /// Why.
-        why: String,
-    },
+    ReconcileDeferred(ReconcileDeferred),
     /// An owned object was created.
-    ResourceCreated {
-        /// Which.
-        key: ResourceKey,
-    },
+    ResourceCreated(ResourceCreated),
     /// An owned object was updated to a newer generation.
-    ResourceUpdated {
-        /// Which.
-        key: ResourceKey,
-    },
+    ResourceUpdated(ResourceUpdated),
     /// An owned object was removed by Trueup.
-    ResourceRemoved {
-        /// Which.
-        key: ResourceKey,
-    },
+    ResourceRemoved(ResourceRemoved),
     /// An owned object was deleted outside Trueup.
-    ResourceDeletedExternally {
-        /// Which.
-        key: ResourceKey,
-    },
+    ResourceDeletedExternally(ResourceDeletedExternally),
     /// An owned object was changed outside Trueup.
-    ResourceModifiedExternally {
-        /// Which.
-        key: ResourceKey,
-        /// The first field that differed.
-        field: String,
-        /// The field manager that wrote it, from the object's managed fields.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<String>,
-    },
+    ResourceModifiedExternally(ResourceModifiedExternally),
     /// An owned object differs from the accepted generation, and no newer one explains it.
-    DriftDetected {
-        /// Which.
-        key: ResourceKey,
-        /// The first field that differs.
-        field: String,
-    },
+    DriftDetected(DriftDetected),
     /// Drift of an owned object was reverted.
-    DriftReverted {
-        /// Which.
-        key: ResourceKey,
-        /// The first field that differed.
-        field: String,
-    },
+    DriftReverted(DriftReverted),
     /// Phase or health changed.
-    ServicePhaseChanged {
-        /// Phase now.
-        phase: Phase,
-        /// Health now.
-        health: Health,
-        /// Why it has not converged, in one sentence.
-        message: Option<String>,
-    },
+    ServicePhaseChanged(ServicePhaseChanged),
     /// All recorded objects were read and found absent.
-    AbsenceVerified {
-        /// How many keys were verified absent.
-        keys: usize,
-    },
+    AbsenceVerified(AbsenceVerified),
     /// A service's deletion was force-completed before absence was verified.
-    ServiceDeleteForced {
-        /// Who requested it.
-        principal: String,
-        /// The reason they gave.
-        reason: String,
-        /// How many keys were not verified absent.
-        unproven: usize,
-    },
+    ServiceDeleteForced(ServiceDeleteForced),
     /// A project's deletion was force-completed before absence was verified.
-    ProjectDeleteForced {
-        /// Who requested it.
-        principal: String,
-        /// The reason they gave.
-        reason: String,
-        /// How many objects were not verified absent, including foreign ones in the namespace.
-        unproven: usize,
-    },
+    ProjectDeleteForced(ProjectDeleteForced),
     /// A dead wake was requeued.
-    WakeRequeued {
-        /// Who requested it.
-        principal: String,
-    },
+    WakeRequeued(WakeRequeued),
     /// A reconcile with live reads was requested.
-    ReconcileRequested {
-        /// Who requested it.
-        principal: String,
-    },
+    ReconcileRequested(ReconcileRequested),
     /// A requested reconcile has ended.
-    ReconcileChecked {
-        /// Its outcome: `converged`, `waiting`, `frozen` …
-        outcome: String,
-    },
+    ReconcileChecked(ReconcileChecked),
     /// A service was frozen: it is observed and not written.
-    ServiceFrozen {
-        /// Why.
-        reason: String,
-        /// Who requested it.
-        principal: String,
-    },
+    ServiceFrozen(ServiceFrozen),
     /// A service was unfrozen.
-    ServiceUnfrozen {
-        /// Who requested it.
-        principal: String,
-    },
+    ServiceUnfrozen(ServiceUnfrozen),
     /// A cluster or the whole platform was frozen: it is observed and not written.
-    PlatformFrozen {
-        /// The cluster; none for the whole platform.
-        cluster: Option<String>,
-        /// Why.
-        reason: String,
-        /// Who requested it.
-        principal: String,
-    },
+    PlatformFrozen(PlatformFrozen),
     /// A cluster or the whole platform was unfrozen.
-    PlatformUnfrozen {
-        /// The cluster; none for the whole platform.
-        cluster: Option<String>,
-        /// Who requested it.
-        principal: String,
-    },
+    PlatformUnfrozen(PlatformUnfrozen),
     /// A sweep found an object with our label and without a record.
-    FindingOpened {
-        /// Which object.
-        key: ResourceKey,
-        /// What is wrong with it.
-        class: FindingClass,
-        /// The unit named by its label.
-        of: Option<String>,
-    },
+    FindingOpened(FindingOpened),
     /// The object of a finding is gone, is recorded now, or was removed.
-    FindingClosed {
-        /// Which object.
-        key: ResourceKey,
-        /// Which of these is the case.
-        why: String,
-    },
+    FindingClosed(FindingClosed),
     /// The removal of a finding's object was requested.
     #[serde(alias = "FindingRemovalAsked")]
-    FindingRemovalRequested {
-        /// Which object.
-        key: ResourceKey,
-        /// Who requested it.
-        principal: String,
-    },
+    FindingRemovalRequested(FindingRemovalRequested),
     /// The object of a finding could not be removed; it stays until removal is requested again.
-    FindingKept {
-        /// Which object.
-        key: ResourceKey,
-        /// Why.
-        why: String,
-    },
+    FindingKept(FindingKept),
     /// An org was created.
-    OrgCreated {
-        /// Its name.
-        name: String,
-        /// Who requested it.
-        principal: String,
-    },
+    OrgCreated(OrgCreated),
     /// The deletion of an org was accepted: of all its projects and their services.
-    OrgDeleteQueued {
-        /// How many projects are deleted with it that were not being deleted already.
-        projects: usize,
-        /// How many services are deleted with these projects that were not being deleted already.
-        services: usize,
-        /// Who requested it.
-        principal: String,
-    },
+    OrgDeleteQueued(OrgDeleteQueued),
     /// A token was created.
-    TokenCreated {
-        /// Which.
-        token: TokenId,
-        /// Its name.
-        name: String,
-        /// Its role.
-        role: Role,
-        /// Who requested it.
-        principal: String,
-    },
+    TokenCreated(TokenCreated),
     /// A token was revoked.
-    TokenRevoked {
-        /// Which.
-        token: TokenId,
-        /// Its name.
-        name: String,
-        /// Who requested it.
-        principal: String,
-    },
+    TokenRevoked(TokenRevoked),
     /// A plan was created, updated or retired.
-    PlanChanged {
-        /// Which.
-        plan: Name,
-        /// Whether it is retired.
-        retired: bool,
-        /// Who requested it.
-        principal: String,
-    },
+    PlanChanged(PlanChanged),
     /// A template version was published.
-    TemplatePublished {
-        /// Which.
-        template: TemplateRef,
-        /// Who requested it.
-        principal: String,
-    },
+    TemplatePublished(TemplatePublished),
     /// A template version was deprecated: it accepts no new services.
-    TemplateDeprecated {
-        /// Which.
-        template: TemplateRef,
-        /// What to use instead.
-        instead: String,
-        /// Who requested it.
-        principal: String,
-    },
+    TemplateDeprecated(TemplateDeprecated),
     /// The routing of a cluster was changed.
-    RoutingChanged {
-        /// Which cluster.
-        cluster: String,
-        /// The new routing.
-        routing: Routing,
-        /// Who requested it.
-        principal: String,
-    },
+    RoutingChanged(RoutingChanged),
     /// The quota of an org was changed.
-    QuotaChanged {
-        /// The new limits.
-        limit: Amounts,
-        /// Who requested it.
-        principal: String,
-    },
+    QuotaChanged(QuotaChanged),
     /// A node port was opened for a service, or routed to another of its ports.
-    EndpointOpened {
-        /// Which endpoint.
-        name: String,
-        /// The port of the service.
-        port: String,
-        /// The port of the nodes.
-        node_port: u16,
-        /// Who requested it.
-        principal: String,
-    },
+    EndpointOpened(EndpointOpened),
     /// The closing of an endpoint was requested.
-    EndpointClosed {
-        /// Which endpoint.
-        name: String,
-        /// The port of the nodes.
-        node_port: u16,
-        /// Who requested it.
-        principal: String,
-    },
+    EndpointClosed(EndpointClosed),
     /// A domain was added; it is routed once verified.
-    DomainAdded {
-        /// Which host.
-        host: String,
-        /// Who requested it.
-        principal: String,
-    },
+    DomainAdded(DomainAdded),
     /// The org's ownership of a host was verified, or the verification withdrawn.
-    DomainVerified {
-        /// Which host.
-        host: String,
-        /// Whether it is verified now.
-        verified: bool,
-        /// Who verified or withdrew it; `dns` for a DNS check.
-        principal: String,
-    },
+    DomainVerified(DomainVerified),
     /// An immediate DNS check of a host was requested.
     #[serde(alias = "DomainLookAsked")]
-    DomainCheckRequested {
-        /// Which host.
-        host: String,
-        /// Who requested it.
-        principal: String,
-    },
+    DomainCheckRequested(DomainCheckRequested),
     /// An operator declared that another cluster replaces this one.
-    ClusterReplaced {
-        /// Its name in Trueup.
-        cluster: String,
-        /// The identity of the old cluster.
-        before: String,
-        /// The identity of the new cluster.
-        now: String,
-    },
+    ClusterReplaced(ClusterReplaced),
     /// DNS verifies a host for an org while another org has it. Nothing changed; operators decide.
-    DomainContested {
-        /// Which host.
-        host: String,
-        /// The org that DNS verifies it for.
-        claimant: OrgId,
-    },
+    DomainContested(DomainContested),
     /// A domain was removed.
-    DomainRemoved {
-        /// Which host.
-        host: String,
-        /// Who requested it.
-        principal: String,
-    },
+    DomainRemoved(DomainRemoved),
     /// A variable was set, for a project or for a service.
-    VariableSet {
-        /// Which.
-        name: String,
-        /// Its new version.
-        version: i64,
-        /// Who set it.
-        principal: String,
-    },
+    VariableSet(VariableSet),
     /// A variable was deleted.
-    VariableDeleted {
-        /// Which.
-        name: String,
-        /// The version of the deletion.
-        version: i64,
-        /// Who deleted it.
-        principal: String,
-    },
+    VariableDeleted(VariableDeleted),
     /// A secret was set. No event contains its value.
-    SecretSet {
-        /// Which.
-        name: String,
-        /// Its new version.
-        version: i64,
-        /// Who set it.
-        principal: String,
-    },
+    SecretSet(SecretSet),
     /// A secret was deleted.
-    SecretDeleted {
-        /// Which.
-        name: String,
-        /// The version of the deletion.
-        version: i64,
-        /// Who deleted it.
-        principal: String,
-    },
+    SecretDeleted(SecretDeleted),
     /// Nothing was heard of a cluster for too long: no watch event, and no answer to any call.
-    ClusterUnreachable {
-        /// The last error, or that there was none.
-        why: String,
-        /// The last time that something was heard of it.
-        since: Timestamp,
-    },
+    ClusterUnreachable(ClusterUnreachable),
     /// An unreachable cluster answers again.
-    ClusterReachable {
-        /// For how many seconds nothing was heard of it.
-        after_s: i64,
-    },
+    ClusterReachable(ClusterReachable),
 }
 
 impl Fact {
@@ -499,7 +255,9 @@ mod tests {
 
     #[test]
     fn stored_type_is_the_name() {
-        let fact = Fact::ReconcileDeferred { why: "the cluster does not answer".to_owned() };
+        let fact = Fact::ReconcileDeferred(ReconcileDeferred {
+            why: "the cluster does not answer".to_owned(),
+        });
         let stored = serde_json::to_value(&fact).unwrap();
         assert_eq!(stored["type"], fact.name());
         assert_eq!(serde_json::from_value::<Fact>(stored).unwrap(), fact);

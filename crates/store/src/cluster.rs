@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Row};
 use trueup_model::cluster::{Freshness, Routing};
-use trueup_model::event::{EventType, Fact, Source};
+use trueup_model::event::{ClusterReachable, ClusterUnreachable, EventType, Fact, Source};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::name::Name;
@@ -75,8 +75,10 @@ impl ReachabilityChange {
 
     fn fact(&self) -> Fact {
         match self.clone() {
-            Self::Unreachable { why, since } => Fact::ClusterUnreachable { why, since },
-            Self::Reachable { after_s } => Fact::ClusterReachable { after_s },
+            Self::Unreachable { why, since } => {
+                Fact::ClusterUnreachable(ClusterUnreachable { why, since })
+            }
+            Self::Reachable { after_s } => Fact::ClusterReachable(ClusterReachable { after_s }),
         }
     }
 }
@@ -281,7 +283,9 @@ async fn unreachable_since(tx: &mut Tx, cluster: ClusterId) -> Result<Option<Tim
     .fetch_optional(&mut **tx)
     .await?;
     let Some((body,)) = last else { return Ok(None) };
-    let Fact::ClusterUnreachable { since, .. } = read_json::<Fact>("event", body)? else {
+    let Fact::ClusterUnreachable(ClusterUnreachable { since, .. }) =
+        read_json::<Fact>("event", body)?
+    else {
         return Ok(None);
     };
     Ok(Some(since))

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use trueup_model::event::{Fact, Source};
+use trueup_model::event::{Fact, FindingClosed, FindingKept, FindingOpened, Source};
 use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::id::{ClusterId, FindingId};
 use trueup_model::key::ResourceKey;
@@ -154,10 +154,12 @@ impl Worker {
         let key = of.key.clone();
         let by = of.remove_by.as_deref().unwrap_or("an operator");
         let (why, fact) = match kept {
-            Some(why) => (why.to_owned(), Fact::FindingKept { key, why: why.to_owned() }),
+            Some(why) => {
+                (why.to_owned(), Fact::FindingKept(FindingKept { key, why: why.to_owned() }))
+            }
             None => {
                 let why = format!("removed by {by}");
-                (why.clone(), Fact::FindingClosed { key, why })
+                (why.clone(), Fact::FindingClosed(FindingClosed { key, why }))
             }
         };
         // The removal of a kept object can be requested again.
@@ -256,11 +258,11 @@ async fn open(
         .fetch_one(&mut **tx)
         .await?;
         if stored == id.uuid() {
-            facts.push(Fact::FindingOpened {
+            facts.push(Fact::FindingOpened(FindingOpened {
                 key: candidate.key.clone(),
                 class,
                 of: candidate.unit.clone(),
-            });
+            }));
         }
     }
     Ok(facts)
@@ -288,9 +290,11 @@ async fn close(
     .bind(PLATFORM.uuid())
     .fetch_all(&mut **tx)
     .await?;
-    let fact = |(namespace, name): (String, String)| Fact::FindingClosed {
-        key: ResourceKey::new(swept.kind, &namespace, &name),
-        why: why.to_owned(),
+    let fact = |(namespace, name): (String, String)| {
+        Fact::FindingClosed(FindingClosed {
+            key: ResourceKey::new(swept.kind, &namespace, &name),
+            why: why.to_owned(),
+        })
     };
     Ok(rows.into_iter().map(fact).collect())
 }

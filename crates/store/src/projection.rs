@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::FromRow;
 use sqlx::types::Json;
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, NewEvent, ServicePhaseChanged, Source};
 use trueup_model::id::OrgId;
 use trueup_model::order::Unit;
 use trueup_model::status::{Inputs, Status};
@@ -213,7 +213,11 @@ fn phase_changed(
         subject: unit.into(),
         generation,
         at: now,
-        fact: Fact::ServicePhaseChanged { phase: status.phase, health: status.health, message },
+        fact: Fact::ServicePhaseChanged(ServicePhaseChanged {
+            phase: status.phase,
+            health: status.health,
+            message,
+        }),
         trace: None,
         cause: None,
     }

@@ -1,7 +1,19 @@
 //! An event as one line of text: time, what happened, and details.
 
 use trueup_api::event::CloudEvent;
-use trueup_model::event::{Fact, Source, wire_source};
+use trueup_model::event::{
+    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, DomainAdded,
+    DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftDetected,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
+    FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
+    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
+    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
+    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    wire_source,
+};
 use trueup_model::key::ResourceKey;
 use trueup_model::status::{Health, Phase};
 
@@ -49,21 +61,21 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::ProjectQueued {} => (Paint::Strong, "project accepted", generation),
         Fact::ReconcileStarted {} => (Paint::Plain, "started", generation),
         Fact::ReconcileSucceeded {} => (Paint::Good, "applied", generation),
-        Fact::ServiceQueued { deletes, principal, preview, .. } => {
+        Fact::ServiceQueued(ServiceQueued { deletes, principal, preview, .. }) => {
             let what = if *deletes { "deletion accepted" } else { "accepted" };
             let preview = preview.map(|preview| format!(", from preview {preview}"));
             let preview = preview.unwrap_or_default();
             (Paint::Strong, what, format!("{generation}{}{preview}", by(principal)))
         }
-        Fact::ServicePhaseChanged { phase, health, message } => {
+        Fact::ServicePhaseChanged(ServicePhaseChanged { phase, health, message }) => {
             phase_change(*phase, *health, message.as_deref())
         }
-        Fact::DomainVerified { host, verified: true, .. }
+        Fact::DomainVerified(DomainVerified { host, verified: true, .. })
             if event.source == wire_source(Source::System.into_str()) =>
         {
             (Paint::Good, "domain verified", format!("{host}, TXT record found in DNS"))
         }
-        Fact::ProjectDeleteQueued { principal, services } => {
+        Fact::ProjectDeleteQueued(ProjectDeleteQueued { principal, services }) => {
             let services = count(*services, "service");
             (
                 Paint::Strong,
@@ -71,67 +83,77 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
                 format!("accepted with {services}{}", by(principal)),
             )
         }
-        Fact::ProjectForceQueued { principal, reason } => {
+        Fact::ProjectForceQueued(ProjectForceQueued { principal, reason }) => {
             (Paint::Strong, "force requested", format!("{reason}{}", by(principal)))
         }
-        Fact::ReconcileFailed { why } => (Paint::Bad, "failed, will retry", why.clone()),
-        Fact::ReconcileDeferred { why } => (Paint::Busy, "deferred", why.clone()),
-        Fact::ResourceCreated { key } => (Paint::Plain, "created", short(key)),
-        Fact::ResourceUpdated { key } => (Paint::Plain, "updated", short(key)),
-        Fact::ResourceRemoved { key } => (Paint::Plain, "removed", short(key)),
-        Fact::ResourceDeletedExternally { key } => {
+        Fact::ReconcileFailed(ReconcileFailed { why }) => {
+            (Paint::Bad, "failed, will retry", why.clone())
+        }
+        Fact::ReconcileDeferred(ReconcileDeferred { why }) => {
+            (Paint::Busy, "deferred", why.clone())
+        }
+        Fact::ResourceCreated(ResourceCreated { key }) => (Paint::Plain, "created", short(key)),
+        Fact::ResourceUpdated(ResourceUpdated { key }) => (Paint::Plain, "updated", short(key)),
+        Fact::ResourceRemoved(ResourceRemoved { key }) => (Paint::Plain, "removed", short(key)),
+        Fact::ResourceDeletedExternally(ResourceDeletedExternally { key }) => {
             (Paint::Busy, "deleted by others", format!("{}; recreating it", short(key)))
         }
-        Fact::ResourceModifiedExternally { key, field, by } => {
+        Fact::ResourceModifiedExternally(ResourceModifiedExternally { key, field, by }) => {
             let by = by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
             (Paint::Busy, "edited by others", format!("{}: {field}{by}", short(key)))
         }
-        Fact::DriftDetected { key, field } => {
+        Fact::DriftDetected(DriftDetected { key, field }) => {
             (Paint::Busy, "drift detected", format!("{}: {field}", short(key)))
         }
-        Fact::DriftReverted { key, field } => {
+        Fact::DriftReverted(DriftReverted { key, field }) => {
             (Paint::Busy, "drift reverted", format!("{}: {field}", short(key)))
         }
-        Fact::AbsenceVerified { keys } => {
+        Fact::AbsenceVerified(AbsenceVerified { keys }) => {
             (Paint::Good, "absence verified", format!("{} verified absent", count(*keys, "object")))
         }
-        Fact::ServiceDeleteForced { principal, reason, unproven }
-        | Fact::ProjectDeleteForced { principal, reason, unproven } => {
+        Fact::ServiceDeleteForced(ServiceDeleteForced { principal, reason, unproven })
+        | Fact::ProjectDeleteForced(ProjectDeleteForced { principal, reason, unproven }) => {
             let left = count(*unproven, "object");
             let detail = format!("{left} not proven absent: {reason}{}", by(principal));
             (Paint::Bad, "deletion forced", detail)
         }
-        Fact::WakeRequeued { principal } => (Paint::Busy, "requeued", requested(principal)),
-        Fact::ReconcileRequested { principal } => {
+        Fact::WakeRequeued(WakeRequeued { principal }) => {
+            (Paint::Busy, "requeued", requested(principal))
+        }
+        Fact::ReconcileRequested(ReconcileRequested { principal }) => {
             (Paint::Busy, "reconcile requested", requested(principal))
         }
-        Fact::ReconcileChecked { outcome } => (Paint::Good, "reconciled", outcome.clone()),
-        Fact::ServiceFrozen { reason, principal } => {
+        Fact::ReconcileChecked(ReconcileChecked { outcome }) => {
+            (Paint::Good, "reconciled", outcome.clone())
+        }
+        Fact::ServiceFrozen(ServiceFrozen { reason, principal }) => {
             (Paint::Strong, "frozen", format!("{reason}{}", by(principal)))
         }
-        Fact::ServiceUnfrozen { principal } => (Paint::Strong, "unfrozen", requested(principal)),
-        Fact::PlatformFrozen { cluster, reason, principal } => {
+        Fact::ServiceUnfrozen(ServiceUnfrozen { principal }) => {
+            (Paint::Strong, "unfrozen", requested(principal))
+        }
+        Fact::PlatformFrozen(PlatformFrozen { cluster, reason, principal }) => {
             (Paint::Strong, "frozen", format!("{}{reason}{}", within(cluster), by(principal)))
         }
-        Fact::PlatformUnfrozen { cluster, principal } => {
+        Fact::PlatformUnfrozen(PlatformUnfrozen { cluster, principal }) => {
             (Paint::Strong, "unfrozen", format!("{}{}", within(cluster), requested(principal)))
         }
-        Fact::FindingOpened { key, class, .. } => {
+        Fact::FindingOpened(FindingOpened { key, class, .. }) => {
             (Paint::Busy, "found", format!("{}, {class}: no record of it", short(key)))
         }
-        Fact::FindingClosed { key, why } => {
+        Fact::FindingClosed(FindingClosed { key, why }) => {
             (Paint::Good, "finding closed", format!("{}: {why}", short(key)))
         }
-        Fact::FindingRemovalRequested { key, principal } => {
+        Fact::FindingRemovalRequested(FindingRemovalRequested { key, principal }) => {
             (Paint::Strong, "removal requested", format!("{}{}", short(key), by(principal)))
         }
-        Fact::FindingKept { key, why } => {
+        Fact::FindingKept(FindingKept { key, why }) => {
             (Paint::Bad, "not removed", format!("{}: {why}", short(key)))
         }
-        Fact::OrgCreated { name, principal } => {
+        Fact::OrgCreated(OrgCreated { name, principal }) => {
             (Paint::Strong, "org created", format!("{name}{}", by(principal)))
         }
-        Fact::OrgDeleteQueued { projects, services, principal } => {
+        Fact::OrgDeleteQueued(OrgDeleteQueued { projects, services, principal }) => {
             let (projects, services) = (count(*projects, "project"), count(*services, "service"));
             (
                 Paint::Strong,
@@ -139,50 +161,50 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
                 format!("accepted with {projects} and {services}{}", by(principal)),
             )
         }
-        Fact::TokenCreated { name, role, principal, .. } => {
+        Fact::TokenCreated(TokenCreated { name, role, principal, .. }) => {
             (Paint::Busy, "token created", format!("{role} {name}{}", by(principal)))
         }
-        Fact::TokenRevoked { name, principal, .. } => {
+        Fact::TokenRevoked(TokenRevoked { name, principal, .. }) => {
             (Paint::Busy, "token revoked", format!("{name}{}", by(principal)))
         }
-        Fact::PlanChanged { plan, retired, principal } => {
+        Fact::PlanChanged(PlanChanged { plan, retired, principal }) => {
             let what = if *retired { "plan retired" } else { "plan changed" };
             (Paint::Busy, what, format!("{plan}{}", by(principal)))
         }
-        Fact::TemplatePublished { template, principal } => {
+        Fact::TemplatePublished(TemplatePublished { template, principal }) => {
             (Paint::Good, "template published", format!("{template}{}", by(principal)))
         }
-        Fact::TemplateDeprecated { template, principal, .. } => {
+        Fact::TemplateDeprecated(TemplateDeprecated { template, principal, .. }) => {
             (Paint::Busy, "template deprecated", format!("{template}{}", by(principal)))
         }
-        Fact::RoutingChanged { cluster, principal, .. } => {
+        Fact::RoutingChanged(RoutingChanged { cluster, principal, .. }) => {
             (Paint::Busy, "routing changed", format!("cluster {cluster}{}", by(principal)))
         }
-        Fact::ClusterReplaced { cluster, .. } => {
+        Fact::ClusterReplaced(ClusterReplaced { cluster, .. }) => {
             (Paint::Busy, "cluster replaced", format!("cluster {cluster} has a new identity"))
         }
-        Fact::ClusterUnreachable { why, since } => {
+        Fact::ClusterUnreachable(ClusterUnreachable { why, since }) => {
             (Paint::Bad, "cluster unreachable", format!("last heard at {}: {why}", moment(*since)))
         }
-        Fact::ClusterReachable { after_s } => {
+        Fact::ClusterReachable(ClusterReachable { after_s }) => {
             (Paint::Good, "cluster reachable", format!("after {after_s} seconds"))
         }
-        Fact::QuotaChanged { principal, .. } => {
+        Fact::QuotaChanged(QuotaChanged { principal, .. }) => {
             (Paint::Busy, "quota changed", requested(principal))
         }
-        Fact::EndpointOpened { name, node_port, principal, .. } => {
+        Fact::EndpointOpened(EndpointOpened { name, node_port, principal, .. }) => {
             (Paint::Strong, "endpoint opened", format!("{name}, port {node_port}{}", by(principal)))
         }
-        Fact::EndpointClosed { name, node_port, principal } => {
+        Fact::EndpointClosed(EndpointClosed { name, node_port, principal }) => {
             (Paint::Strong, "endpoint closed", format!("{name}, port {node_port}{}", by(principal)))
         }
-        Fact::DomainAdded { host, principal } => {
+        Fact::DomainAdded(DomainAdded { host, principal }) => {
             (Paint::Strong, "domain added", format!("{host}{}", by(principal)))
         }
-        Fact::DomainRemoved { host, principal } => {
+        Fact::DomainRemoved(DomainRemoved { host, principal }) => {
             (Paint::Strong, "domain removed", format!("{host}{}", by(principal)))
         }
-        Fact::DomainVerified { host, verified, principal } => {
+        Fact::DomainVerified(DomainVerified { host, verified, principal }) => {
             let (paint, what) = if *verified {
                 (Paint::Good, "domain verified")
             } else {
@@ -190,23 +212,23 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
             };
             (paint, what, format!("{host}{}", by(principal)))
         }
-        Fact::DomainCheckRequested { host, principal } => {
+        Fact::DomainCheckRequested(DomainCheckRequested { host, principal }) => {
             (Paint::Busy, "DNS check requested", format!("{host}{}", by(principal)))
         }
-        Fact::DomainContested { host, claimant } => {
+        Fact::DomainContested(DomainContested { host, claimant }) => {
             let detail = format!("{host} belongs to another org, but DNS names {claimant}");
             (Paint::Bad, "domain contested", detail)
         }
-        Fact::VariableSet { name, version, principal } => {
+        Fact::VariableSet(VariableSet { name, version, principal }) => {
             (Paint::Strong, "variable set", entry(name, *version, principal))
         }
-        Fact::VariableDeleted { name, version, principal } => {
+        Fact::VariableDeleted(VariableDeleted { name, version, principal }) => {
             (Paint::Strong, "variable deleted", entry(name, *version, principal))
         }
-        Fact::SecretSet { name, version, principal } => {
+        Fact::SecretSet(SecretSet { name, version, principal }) => {
             (Paint::Strong, "secret set", entry(name, *version, principal))
         }
-        Fact::SecretDeleted { name, version, principal } => {
+        Fact::SecretDeleted(SecretDeleted { name, version, principal }) => {
             (Paint::Strong, "secret deleted", entry(name, *version, principal))
         }
     }

@@ -1,6 +1,10 @@
 //! The events that a report adds to the log: each fact once, with its cause.
 
-use trueup_model::event::{Fact, Source};
+use trueup_model::event::{
+    AbsenceVerified, DriftDetected, DriftReverted, Fact, ProjectDeleteForced, ReconcileDeferred,
+    ReconcileFailed, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
+    ResourceRemoved, ResourceUpdated, ServiceDeleteForced, ServicePhaseChanged, Source,
+};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Unit;
 use trueup_model::receipt::{Force, ProofLevel, Receipt};
@@ -64,7 +68,7 @@ pub fn facts(
     if (status.phase, status.health) != (previous.phase, previous.health) {
         let message = status.conditions.first().map(|condition| condition.message.clone());
         let (phase, health) = (status.phase, status.health);
-        let changed = Fact::ServicePhaseChanged { phase, health, message };
+        let changed = Fact::ServicePhaseChanged(ServicePhaseChanged { phase, health, message });
         drafts.add(Source::K8sWatch, changed, why);
     }
     if let (Phase::Deleted, Some(receipt)) = (status.phase, &report.receipt) {
@@ -80,13 +84,17 @@ fn deletion_event(unit: Unit, receipt: &Receipt) -> Fact {
         (
             Some(_) | None,
             ProofLevel::ApiAbsence | ProofLevel::ProcessesUnconfirmed | ProofLevel::Forced,
-        ) => return Fact::AbsenceVerified { keys: receipt.absent.len() },
+        ) => return Fact::AbsenceVerified(AbsenceVerified { keys: receipt.absent.len() }),
     };
     let Force { principal, reason } = force.clone();
     let unproven = receipt.unproven_count();
     match unit {
-        Unit::Project(_) => Fact::ProjectDeleteForced { principal, reason, unproven },
-        Unit::Service(_) => Fact::ServiceDeleteForced { principal, reason, unproven },
+        Unit::Project(_) => {
+            Fact::ProjectDeleteForced(ProjectDeleteForced { principal, reason, unproven })
+        }
+        Unit::Service(_) => {
+            Fact::ServiceDeleteForced(ServiceDeleteForced { principal, reason, unproven })
+        }
     }
 }
 
@@ -105,7 +113,9 @@ impl Drafts {
         for change in changes {
             match change {
                 ObjectChange::DeletedExternally { key } => {
-                    let gone = Fact::ResourceDeletedExternally { key: key.clone() };
+                    let gone = Fact::ResourceDeletedExternally(ResourceDeletedExternally {
+                        key: key.clone(),
+                    });
                     repairs.push((self.add(Source::K8sWatch, gone, Cause::Outside), None));
                 }
                 ObjectChange::ModifiedExternally { key, field, by } => {
@@ -126,20 +136,30 @@ impl Drafts {
         by: Option<String>,
     ) -> (usize, Option<Fact>) {
         let (key, field) = (key.clone(), field.to_owned());
-        let edit = Fact::ResourceModifiedExternally { key: key.clone(), field: field.clone(), by };
-        let drift = Fact::DriftDetected { key: key.clone(), field: field.clone() };
+        let edit = Fact::ResourceModifiedExternally(ResourceModifiedExternally {
+            key: key.clone(),
+            field: field.clone(),
+            by,
+        });
+        let drift = Fact::DriftDetected(DriftDetected { key: key.clone(), field: field.clone() });
         let edited = self.add(Source::K8sWatch, edit, Cause::Outside);
         let detected = self.add(Source::Reconciler, drift, Cause::Draft(edited));
-        (detected, Some(Fact::DriftReverted { key, field }))
+        (detected, Some(Fact::DriftReverted(DriftReverted { key, field })))
     }
 }
 
 /// The event for a write that belongs to the requested generation.
 fn requested_change(change: &ObjectChange) -> Option<Fact> {
     match change {
-        ObjectChange::Created { key } => Some(Fact::ResourceCreated { key: key.clone() }),
-        ObjectChange::Updated { key } => Some(Fact::ResourceUpdated { key: key.clone() }),
-        ObjectChange::Removed { key } => Some(Fact::ResourceRemoved { key: key.clone() }),
+        ObjectChange::Created { key } => {
+            Some(Fact::ResourceCreated(ResourceCreated { key: key.clone() }))
+        }
+        ObjectChange::Updated { key } => {
+            Some(Fact::ResourceUpdated(ResourceUpdated { key: key.clone() }))
+        }
+        ObjectChange::Removed { key } => {
+            Some(Fact::ResourceRemoved(ResourceRemoved { key: key.clone() }))
+        }
         ObjectChange::DeletedExternally { .. } | ObjectChange::ModifiedExternally { .. } => None,
     }
 }
@@ -195,12 +215,12 @@ fn ending(
         | Outcome::Broken { why }
             if outcome_changed =>
         {
-            Some(Fact::ReconcileFailed { why: why.clone() })
+            Some(Fact::ReconcileFailed(ReconcileFailed { why: why.clone() }))
         }
         Outcome::Deferred { why } | Outcome::Locked { why } | Outcome::Frozen { why }
             if outcome_changed =>
         {
-            Some(Fact::ReconcileDeferred { why: why.clone() })
+            Some(Fact::ReconcileDeferred(ReconcileDeferred { why: why.clone() }))
         }
         Outcome::Failed { .. }
         | Outcome::Refused { .. }

@@ -1,7 +1,18 @@
 //! Events of reports: each fact once, in order, with its cause; and the stored form of each fact.
 
 use serde_json::Value;
-use trueup_model::event::Fact;
+use trueup_model::event::{
+    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, DomainAdded,
+    DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftDetected,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
+    FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
+    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
+    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, TemplateDeprecated, TemplatePublished,
+    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+};
 use trueup_model::finding::FindingClass;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
@@ -255,80 +266,101 @@ fn after(fact: &Fact) -> Option<Fact> {
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     Some(match fact {
-        Fact::ProjectQueued {} => Fact::ProjectDeleteQueued { principal, services: 2 },
-        Fact::ProjectDeleteQueued { .. } => Fact::ProjectForceQueued { principal, reason },
-        Fact::ProjectForceQueued { .. } => {
+        Fact::ProjectQueued {} => {
+            Fact::ProjectDeleteQueued(ProjectDeleteQueued { principal, services: 2 })
+        }
+        Fact::ProjectDeleteQueued(_) => {
+            Fact::ProjectForceQueued(ProjectForceQueued { principal, reason })
+        }
+        Fact::ProjectForceQueued(_) => {
             let action = "declare".to_owned();
-            Fact::ServiceQueued { deletes: false, principal, action, preview: None }
+            Fact::ServiceQueued(ServiceQueued { deletes: false, principal, action, preview: None })
         }
-        Fact::ServiceQueued { .. } => Fact::ReconcileStarted {},
+        Fact::ServiceQueued(_) => Fact::ReconcileStarted {},
         Fact::ReconcileStarted {} => Fact::ReconcileSucceeded {},
-        Fact::ReconcileSucceeded {} => Fact::ReconcileFailed { why },
-        Fact::ReconcileFailed { .. } => Fact::ReconcileDeferred { why },
-        Fact::ReconcileDeferred { .. } => Fact::ResourceCreated { key },
-        Fact::ResourceCreated { .. } => Fact::ResourceUpdated { key },
-        Fact::ResourceUpdated { .. } => Fact::ResourceRemoved { key },
-        Fact::ResourceRemoved { .. } => Fact::ResourceDeletedExternally { key },
-        Fact::ResourceDeletedExternally { .. } => {
-            Fact::ResourceModifiedExternally { key, field, by: Some("kubectl-edit".to_owned()) }
+        Fact::ReconcileSucceeded {} => Fact::ReconcileFailed(ReconcileFailed { why }),
+        Fact::ReconcileFailed(_) => Fact::ReconcileDeferred(ReconcileDeferred { why }),
+        Fact::ReconcileDeferred(_) => Fact::ResourceCreated(ResourceCreated { key }),
+        Fact::ResourceCreated(_) => Fact::ResourceUpdated(ResourceUpdated { key }),
+        Fact::ResourceUpdated(_) => Fact::ResourceRemoved(ResourceRemoved { key }),
+        Fact::ResourceRemoved(_) => {
+            Fact::ResourceDeletedExternally(ResourceDeletedExternally { key })
         }
-        Fact::ResourceModifiedExternally { .. } => Fact::DriftDetected { key, field },
-        Fact::DriftDetected { .. } => Fact::DriftReverted { key, field },
-        Fact::DriftReverted { .. } => Fact::ServicePhaseChanged {
+        Fact::ResourceDeletedExternally(_) => {
+            Fact::ResourceModifiedExternally(ResourceModifiedExternally {
+                key,
+                field,
+                by: Some("kubectl-edit".to_owned()),
+            })
+        }
+        Fact::ResourceModifiedExternally(_) => Fact::DriftDetected(DriftDetected { key, field }),
+        Fact::DriftDetected(_) => Fact::DriftReverted(DriftReverted { key, field }),
+        Fact::DriftReverted(_) => Fact::ServicePhaseChanged(ServicePhaseChanged {
             phase: Phase::Running,
             health: Health::Healthy,
             message: Some("why".to_owned()),
-        },
-        Fact::ServicePhaseChanged { .. } => Fact::AbsenceVerified { keys: 6 },
-        Fact::AbsenceVerified { .. } => {
-            Fact::ServiceDeleteForced { principal, reason, unproven: 2 }
+        }),
+        Fact::ServicePhaseChanged(_) => Fact::AbsenceVerified(AbsenceVerified { keys: 6 }),
+        Fact::AbsenceVerified(_) => {
+            Fact::ServiceDeleteForced(ServiceDeleteForced { principal, reason, unproven: 2 })
         }
-        Fact::ServiceDeleteForced { .. } => {
-            Fact::ProjectDeleteForced { principal, reason, unproven: 3 }
+        Fact::ServiceDeleteForced(_) => {
+            Fact::ProjectDeleteForced(ProjectDeleteForced { principal, reason, unproven: 3 })
         }
-        Fact::ProjectDeleteForced { .. } => Fact::OrgCreated { name: "acme".to_owned(), principal },
-        Fact::OrgCreated { .. } => Fact::OrgDeleteQueued { projects: 2, services: 5, principal },
-        Fact::OrgDeleteQueued { .. } => {
-            Fact::TokenCreated { token, name: "ci".to_owned(), role: Role::Developer, principal }
+        Fact::ProjectDeleteForced(_) => {
+            Fact::OrgCreated(OrgCreated { name: "acme".to_owned(), principal })
         }
-        Fact::TokenCreated { .. } => Fact::TokenRevoked { token, name: "ci".to_owned(), principal },
-        Fact::TokenRevoked { .. } => {
-            Fact::PlanChanged { plan: "small".parse().expect("a name"), retired: false, principal }
+        Fact::OrgCreated(_) => {
+            Fact::OrgDeleteQueued(OrgDeleteQueued { projects: 2, services: 5, principal })
         }
-        Fact::PlanChanged { .. } => Fact::RoutingChanged {
+        Fact::OrgDeleteQueued(_) => Fact::TokenCreated(TokenCreated {
+            token,
+            name: "ci".to_owned(),
+            role: Role::Developer,
+            principal,
+        }),
+        Fact::TokenCreated(_) => {
+            Fact::TokenRevoked(TokenRevoked { token, name: "ci".to_owned(), principal })
+        }
+        Fact::TokenRevoked(_) => Fact::PlanChanged(PlanChanged {
+            plan: "small".parse().expect("a name"),
+            retired: false,
+            principal,
+        }),
+        Fact::PlanChanged(_) => Fact::RoutingChanged(RoutingChanged {
             cluster: "local".to_owned(),
             routing: crate::domains::with_gateway(),
             principal,
-        },
-        Fact::RoutingChanged { .. }
-        | Fact::ClusterReplaced { .. }
-        | Fact::ClusterUnreachable { .. }
-        | Fact::ClusterReachable { .. }
-        | Fact::QuotaChanged { .. }
-        | Fact::TemplatePublished { .. }
-        | Fact::TemplateDeprecated { .. }
-        | Fact::EndpointOpened { .. }
-        | Fact::EndpointClosed { .. }
-        | Fact::DomainAdded { .. }
-        | Fact::DomainVerified { .. }
-        | Fact::DomainCheckRequested { .. }
-        | Fact::DomainContested { .. }
-        | Fact::DomainRemoved { .. }
-        | Fact::VariableSet { .. }
-        | Fact::VariableDeleted { .. }
-        | Fact::SecretSet { .. }
-        | Fact::SecretDeleted { .. } => return after_settings(fact),
-        Fact::WakeRequeued { .. }
-        | Fact::ReconcileRequested { .. }
-        | Fact::ReconcileChecked { .. }
-        | Fact::ServiceFrozen { .. }
-        | Fact::ServiceUnfrozen { .. }
-        | Fact::PlatformFrozen { .. }
-        | Fact::PlatformUnfrozen { .. } => return after_controls(fact),
-        Fact::FindingOpened { .. }
-        | Fact::FindingClosed { .. }
-        | Fact::FindingRemovalRequested { .. }
-        | Fact::FindingKept { .. } => return after_finding(fact),
+        }),
+        Fact::RoutingChanged(_)
+        | Fact::ClusterReplaced(_)
+        | Fact::ClusterUnreachable(_)
+        | Fact::ClusterReachable(_)
+        | Fact::QuotaChanged(_)
+        | Fact::TemplatePublished(_)
+        | Fact::TemplateDeprecated(_)
+        | Fact::EndpointOpened(_)
+        | Fact::EndpointClosed(_)
+        | Fact::DomainAdded(_)
+        | Fact::DomainVerified(_)
+        | Fact::DomainCheckRequested(_)
+        | Fact::DomainContested(_)
+        | Fact::DomainRemoved(_)
+        | Fact::VariableSet(_)
+        | Fact::VariableDeleted(_)
+        | Fact::SecretSet(_)
+        | Fact::SecretDeleted(_) => return after_settings(fact),
+        Fact::WakeRequeued(_)
+        | Fact::ReconcileRequested(_)
+        | Fact::ReconcileChecked(_)
+        | Fact::ServiceFrozen(_)
+        | Fact::ServiceUnfrozen(_)
+        | Fact::PlatformFrozen(_)
+        | Fact::PlatformUnfrozen(_) => return after_controls(fact),
+        Fact::FindingOpened(_)
+        | Fact::FindingClosed(_)
+        | Fact::FindingRemovalRequested(_)
+        | Fact::FindingKept(_) => return after_finding(fact),
     })
 }
 
@@ -337,19 +369,23 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
     let (principal, reason) = ("owner".to_owned(), "an audit".to_owned());
     let cluster = Some("local".to_owned());
     Some(match fact {
-        Fact::WakeRequeued { .. } => Fact::ReconcileRequested { principal },
-        Fact::ReconcileRequested { .. } => {
-            Fact::ReconcileChecked { outcome: "converged".to_owned() }
+        Fact::WakeRequeued(_) => Fact::ReconcileRequested(ReconcileRequested { principal }),
+        Fact::ReconcileRequested(_) => {
+            Fact::ReconcileChecked(ReconcileChecked { outcome: "converged".to_owned() })
         }
-        Fact::ReconcileChecked { .. } => Fact::ServiceFrozen { reason, principal },
-        Fact::ServiceFrozen { .. } => Fact::ServiceUnfrozen { principal },
-        Fact::ServiceUnfrozen { .. } => Fact::PlatformFrozen { cluster, reason, principal },
-        Fact::PlatformFrozen { .. } => Fact::PlatformUnfrozen { cluster: None, principal },
-        Fact::PlatformUnfrozen { .. } => Fact::FindingOpened {
+        Fact::ReconcileChecked(_) => Fact::ServiceFrozen(ServiceFrozen { reason, principal }),
+        Fact::ServiceFrozen(_) => Fact::ServiceUnfrozen(ServiceUnfrozen { principal }),
+        Fact::ServiceUnfrozen(_) => {
+            Fact::PlatformFrozen(PlatformFrozen { cluster, reason, principal })
+        }
+        Fact::PlatformFrozen(_) => {
+            Fact::PlatformUnfrozen(PlatformUnfrozen { cluster: None, principal })
+        }
+        Fact::PlatformUnfrozen(_) => Fact::FindingOpened(FindingOpened {
             key: ResourceKey::new(Kind::ConfigMap, "shop", "left"),
             class: FindingClass::Orphan,
             of: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
-        },
+        }),
         _ => return None,
     })
 }
@@ -358,14 +394,15 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
 fn after_finding(fact: &Fact) -> Option<Fact> {
     let key = ResourceKey::new(Kind::ConfigMap, "shop", "left");
     Some(match fact {
-        Fact::FindingOpened { .. } => {
-            Fact::FindingRemovalRequested { key, principal: "operator".to_owned() }
+        Fact::FindingOpened(_) => Fact::FindingRemovalRequested(FindingRemovalRequested {
+            key,
+            principal: "operator".to_owned(),
+        }),
+        Fact::FindingRemovalRequested(_) => {
+            Fact::FindingKept(FindingKept { key, why: "it changed since it was seen".to_owned() })
         }
-        Fact::FindingRemovalRequested { .. } => {
-            Fact::FindingKept { key, why: "it changed since it was seen".to_owned() }
-        }
-        Fact::FindingKept { .. } => {
-            Fact::FindingClosed { key, why: "removed by operator".to_owned() }
+        Fact::FindingKept(_) => {
+            Fact::FindingClosed(FindingClosed { key, why: "removed by operator".to_owned() })
         }
         _ => return None,
     })
@@ -378,39 +415,53 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
     let template = "web@1".parse().expect("a template");
     let host = "www.example.org".to_owned();
     Some(match fact {
-        Fact::RoutingChanged { .. } => Fact::ClusterReplaced {
+        Fact::RoutingChanged(_) => Fact::ClusterReplaced(ClusterReplaced {
             cluster: "local".to_owned(),
             before: "5f3c".to_owned(),
             now: "81aa".to_owned(),
-        },
-        Fact::ClusterReplaced { .. } => Fact::ClusterUnreachable {
+        }),
+        Fact::ClusterReplaced(_) => Fact::ClusterUnreachable(ClusterUnreachable {
             why: "connection refused".to_owned(),
             since: "2026-01-02T03:04:05Z".parse().expect("a time"),
-        },
-        Fact::ClusterUnreachable { .. } => Fact::ClusterReachable { after_s: 75 },
-        Fact::ClusterReachable { .. } => {
-            Fact::QuotaChanged { limit: Amounts { services: 3, ..Amounts::default() }, principal }
+        }),
+        Fact::ClusterUnreachable(_) => Fact::ClusterReachable(ClusterReachable { after_s: 75 }),
+        Fact::ClusterReachable(_) => Fact::QuotaChanged(QuotaChanged {
+            limit: Amounts { services: 3, ..Amounts::default() },
+            principal,
+        }),
+        Fact::QuotaChanged(_) => Fact::TemplatePublished(TemplatePublished { template, principal }),
+        Fact::TemplatePublished(_) => Fact::TemplateDeprecated(TemplateDeprecated {
+            template,
+            instead: "use web@2".to_owned(),
+            principal,
+        }),
+        Fact::TemplateDeprecated(_) => Fact::EndpointOpened(EndpointOpened {
+            name: endpoint,
+            port,
+            node_port: 30_000,
+            principal,
+        }),
+        Fact::EndpointOpened(_) => {
+            Fact::EndpointClosed(EndpointClosed { name: endpoint, node_port: 30_000, principal })
         }
-        Fact::QuotaChanged { .. } => Fact::TemplatePublished { template, principal },
-        Fact::TemplatePublished { .. } => {
-            Fact::TemplateDeprecated { template, instead: "use web@2".to_owned(), principal }
+        Fact::EndpointClosed(_) => Fact::DomainAdded(DomainAdded { host, principal }),
+        Fact::DomainAdded(_) => {
+            Fact::DomainVerified(DomainVerified { host, verified: true, principal })
         }
-        Fact::TemplateDeprecated { .. } => {
-            Fact::EndpointOpened { name: endpoint, port, node_port: 30_000, principal }
+        Fact::DomainVerified(_) => {
+            Fact::DomainCheckRequested(DomainCheckRequested { host, principal })
         }
-        Fact::EndpointOpened { .. } => {
-            Fact::EndpointClosed { name: endpoint, node_port: 30_000, principal }
+        Fact::DomainCheckRequested(_) => {
+            Fact::DomainContested(DomainContested { host, claimant: org() })
         }
-        Fact::EndpointClosed { .. } => Fact::DomainAdded { host, principal },
-        Fact::DomainAdded { .. } => Fact::DomainVerified { host, verified: true, principal },
-        Fact::DomainVerified { .. } => Fact::DomainCheckRequested { host, principal },
-        Fact::DomainCheckRequested { .. } => Fact::DomainContested { host, claimant: org() },
-        Fact::DomainContested { .. } => Fact::DomainRemoved { host, principal },
-        Fact::DomainRemoved { .. } => Fact::VariableSet { name, version: 1, principal },
-        Fact::VariableSet { .. } => Fact::VariableDeleted { name, version: 2, principal },
-        Fact::VariableDeleted { .. } => Fact::SecretSet { name, version: 1, principal },
-        Fact::SecretSet { .. } => Fact::SecretDeleted { name, version: 2, principal },
-        Fact::SecretDeleted { .. } => Fact::WakeRequeued { principal },
+        Fact::DomainContested(_) => Fact::DomainRemoved(DomainRemoved { host, principal }),
+        Fact::DomainRemoved(_) => Fact::VariableSet(VariableSet { name, version: 1, principal }),
+        Fact::VariableSet(_) => {
+            Fact::VariableDeleted(VariableDeleted { name, version: 2, principal })
+        }
+        Fact::VariableDeleted(_) => Fact::SecretSet(SecretSet { name, version: 1, principal }),
+        Fact::SecretSet(_) => Fact::SecretDeleted(SecretDeleted { name, version: 2, principal }),
+        Fact::SecretDeleted(_) => Fact::WakeRequeued(WakeRequeued { principal }),
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::domain::{Domain, Host, Tls};
-use trueup_model::event::Fact;
+use trueup_model::event::{DomainAdded, DomainRemoved, DomainVerified, Fact};
 use trueup_model::id::{DomainId, OrgId};
 use trueup_model::order::Unit;
 use trueup_model::service::Service;
@@ -109,7 +109,10 @@ async fn add(
         }
         None => insert(&mut write, &current, wanted.host, tls).await?,
     };
-    let fact = Fact::DomainAdded { host: wanted.host.to_string(), principal: write.principal() };
+    let fact = Fact::DomainAdded(DomainAdded {
+        host: wanted.host.to_string(),
+        principal: write.principal(),
+    });
     accept(&mut write, current, fact).await?;
     let row = read(&mut write.tx, id).await?;
     write.finish(Accepted { row, changed: true }).await
@@ -127,7 +130,7 @@ async fn verify(
     }
     mark(&mut write, row.id, verified).await?;
     let (host, principal) = (wanted.host.to_string(), write.principal());
-    let fact = Fact::DomainVerified { host, verified, principal };
+    let fact = Fact::DomainVerified(DomainVerified { host, verified, principal });
     accept(&mut write, current, fact).await?;
     let row = read(&mut write.tx, row.id).await?;
     write.finish(Accepted { row, changed: true }).await
@@ -141,7 +144,10 @@ async fn remove(mut write: Write<'_>, wanted: &DomainRequest<'_>) -> Result<(), 
         .bind(sql(write.now))
         .execute(&mut *write.tx)
         .await?;
-    let fact = Fact::DomainRemoved { host: wanted.host.to_string(), principal: write.principal() };
+    let fact = Fact::DomainRemoved(DomainRemoved {
+        host: wanted.host.to_string(),
+        principal: write.principal(),
+    });
     accept(&mut write, current, fact).await?;
     write.finish(()).await
 }

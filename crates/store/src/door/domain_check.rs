@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use trueup_model::domain::Domain;
-use trueup_model::event::Fact;
+use trueup_model::event::{DomainCheckRequested, DomainVerified, Fact};
 use trueup_model::id::{DomainId, OrgId, TokenId};
 use trueup_model::order::Unit;
 use trueup_model::principal::{Principal, Role};
@@ -74,7 +74,7 @@ async fn request_check(
         return Ok(Accepted { row, changed: false });
     }
     let (host, principal) = (wanted.host.to_string(), write.principal());
-    let fact = Fact::DomainCheckRequested { host, principal };
+    let fact = Fact::DomainCheckRequested(DomainCheckRequested { host, principal });
     write.record_about(Unit::Service(current.id), current.generation, fact).await?;
     let row = read(&mut write.tx, row.id).await?;
     write.finish(Accepted { row, changed: true }).await
@@ -92,7 +92,7 @@ async fn record_verified(mut write: Write<'_>, domain: DomainId) -> Result<bool,
     }
     mark(&mut write, domain, true).await?;
     let (host, principal) = (row.host.to_string(), write.principal());
-    let fact = Fact::DomainVerified { host, verified: true, principal };
+    let fact = Fact::DomainVerified(DomainVerified { host, verified: true, principal });
     accept(&mut write, current, fact).await?;
     write.finish(true).await
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::endpoint::Endpoint;
-use trueup_model::event::Fact;
+use trueup_model::event::{EndpointClosed, EndpointOpened, Fact};
 use trueup_model::id::{EndpointId, OrgId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
@@ -99,12 +99,12 @@ async fn open(
     };
     let row = read(&mut write.tx, id).await?;
     let next = next(current, write.now);
-    let fact = Fact::EndpointOpened {
+    let fact = Fact::EndpointOpened(EndpointOpened {
         name: row.name.to_string(),
         port: row.port.clone(),
         node_port: row.node_port,
         principal: write.principal(),
-    };
+    });
     accept(&mut write, &next, fact).await?;
     write.finish(Accepted { row, changed: true }).await
 }
@@ -120,11 +120,11 @@ async fn close(mut write: Write<'_>, wanted: &EndpointRequest<'_>) -> Result<(),
         .bind(next.generation)
         .execute(&mut *write.tx)
         .await?;
-    let fact = Fact::EndpointClosed {
+    let fact = Fact::EndpointClosed(EndpointClosed {
         name: row.name.to_string(),
         node_port: row.node_port,
         principal: write.principal(),
-    };
+    });
     accept(&mut write, &next, fact).await?;
     write.finish(()).await
 }

@@ -1,7 +1,7 @@
 //! Shared by variables and secrets: checks before an entry is set, and deletion.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, SecretDeleted, VariableDeleted};
 use trueup_model::id::{OrgId, ServiceId};
 
 use super::config::{
@@ -68,8 +68,8 @@ impl EntryKind {
 
     const fn deleted(self, name: String, version: i64, principal: String) -> Fact {
         match self {
-            Self::Variable => Fact::VariableDeleted { name, version, principal },
-            Self::Secret => Fact::SecretDeleted { name, version, principal },
+            Self::Variable => Fact::VariableDeleted(VariableDeleted { name, version, principal }),
+            Self::Secret => Fact::SecretDeleted(SecretDeleted { name, version, principal }),
         }
     }
 }

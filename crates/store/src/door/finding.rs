@@ -1,7 +1,7 @@
 //! Requests the removal of findings.
 
 use jiff::{SignedDuration, Timestamp};
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, FindingRemovalRequested};
 use trueup_model::finding::{Finding, FindingClass};
 use trueup_model::id::FindingId;
 use trueup_model::org::PLATFORM;
@@ -59,7 +59,10 @@ async fn remove(
     .execute(&mut *write.tx)
     .await?;
     let principal = write.principal();
-    let fact = Fact::FindingRemovalRequested { key: found.key.clone(), principal };
+    let fact = Fact::FindingRemovalRequested(FindingRemovalRequested {
+        key: found.key.clone(),
+        principal,
+    });
     write.record(fact).await?;
     let requested = Finding { remove_by: Some(name), kept_why: None, ..found };
     write.finish((requested, true)).await

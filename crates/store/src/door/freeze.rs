@@ -1,7 +1,7 @@
 //! Freezes and unfreezes services, clusters and the platform.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, PlatformFrozen, PlatformUnfrozen, ServiceFrozen, ServiceUnfrozen};
 use trueup_model::freeze::Freeze;
 use trueup_model::id::{ClusterId, OrgId, ServiceId};
 use trueup_model::name::Name;
@@ -75,8 +75,8 @@ async fn freeze_service(
         set_service(&mut write, found.id, wanted.reason).await?;
         let principal = write.principal();
         let fact = match wanted.reason {
-            Some(why) => Fact::ServiceFrozen { reason: why.to_owned(), principal },
-            None => Fact::ServiceUnfrozen { principal },
+            Some(why) => Fact::ServiceFrozen(ServiceFrozen { reason: why.to_owned(), principal }),
+            None => Fact::ServiceUnfrozen(ServiceUnfrozen { principal }),
         };
         let unit = Unit::Service(found.id);
         write.record_about(unit, found.generation, fact).await?;
@@ -100,8 +100,10 @@ async fn freeze_platform(
         set_platform(&mut write, name.as_deref(), wanted.reason).await?;
         let (cluster, principal) = (name.clone(), write.principal());
         let fact = match wanted.reason {
-            Some(why) => Fact::PlatformFrozen { cluster, reason: why.to_owned(), principal },
-            None => Fact::PlatformUnfrozen { cluster, principal },
+            Some(why) => {
+                Fact::PlatformFrozen(PlatformFrozen { cluster, reason: why.to_owned(), principal })
+            }
+            None => Fact::PlatformUnfrozen(PlatformUnfrozen { cluster, principal }),
         };
         write.record(fact).await?;
     }

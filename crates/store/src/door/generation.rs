@@ -1,7 +1,7 @@
 //! Generations of services: what every accepted change of a service writes.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, ServiceQueued};
 use trueup_model::id::PreviewRequestId;
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
@@ -46,12 +46,12 @@ impl Write<'_> {
         upsert(&mut self.tx, service).await?;
         release::insert(&mut self.tx, service, word, &context.principal.name).await?;
         status::accept(&mut self.tx, unit, service.org, self.now).await?;
-        let queued = Fact::ServiceQueued {
+        let queued = Fact::ServiceQueued(ServiceQueued {
             deletes: service.desired == DesiredState::Deleted,
             principal: self.principal(),
             action: word.to_owned(),
             preview,
-        };
+        });
         self.record_about(unit, service.generation, queued).await
     }
 

@@ -1,7 +1,7 @@
 //! Creates orgs, and accepts their deletion.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, OrgCreated, OrgDeleteQueued};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::org::{Org, PLATFORM};
@@ -66,7 +66,8 @@ async fn create(mut write: Write<'_>, name: &Name) -> Result<(Org, CreatedToken)
     if inserted.rows_affected() == 0 {
         return Err(Refusal::NameTaken("org"));
     }
-    let fact = Fact::OrgCreated { name: name.to_string(), principal: write.principal() };
+    let fact =
+        Fact::OrgCreated(OrgCreated { name: name.to_string(), principal: write.principal() });
     write.record(fact).await?;
     let owner = TokenSpec {
         name: "owner".to_owned(),
@@ -126,11 +127,11 @@ async fn delete_projects(write: &mut Write<'_>) -> Result<(), Refusal> {
     for (id,) in found {
         deleted.extend(project::delete_found(write, ProjectId::from_uuid(id)).await?);
     }
-    let fact = Fact::OrgDeleteQueued {
+    let fact = Fact::OrgDeleteQueued(OrgDeleteQueued {
         projects: deleted.len(),
         services: deleted.iter().map(DeletedProject::services).sum(),
         principal: write.principal(),
-    };
+    });
     write.record(fact).await?;
     // After the last project is locked: quotas and wakes are locked after projects and services.
     for project in &deleted {

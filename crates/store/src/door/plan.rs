@@ -1,7 +1,7 @@
 //! Creates and updates plans.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, PlanChanged};
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 
@@ -40,11 +40,11 @@ async fn put(mut write: Write<'_>, plan: &Plan) -> Result<bool, Refusal> {
     .await?;
     let changed = changed.rows_affected() == 1;
     if changed {
-        let fact = Fact::PlanChanged {
+        let fact = Fact::PlanChanged(PlanChanged {
             plan: plan.name.clone(),
             retired: plan.retired,
             principal: write.principal(),
-        };
+        });
         write.record(fact).await?;
     }
     write.finish(changed).await

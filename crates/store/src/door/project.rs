@@ -3,7 +3,7 @@
 mod force;
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, ProjectDeleteQueued};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
@@ -111,7 +111,10 @@ pub(super) async fn delete_found(
     .await?;
     let id = project.to_string();
     let row = find(&mut write.tx, &id).await?.ok_or(Refusal::NotFound("project"))?;
-    let fact = Fact::ProjectDeleteQueued { principal: write.principal(), services: services.len() };
+    let fact = Fact::ProjectDeleteQueued(ProjectDeleteQueued {
+        principal: write.principal(),
+        services: services.len(),
+    });
     record(write, &row, fact).await?;
     Ok(Some(DeletedProject { row, services }))
 }

@@ -1,7 +1,7 @@
 //! Sets the quotas of orgs.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, QuotaChanged};
 use trueup_model::id::OrgId;
 use trueup_model::quota::{Amounts, Quota};
 
@@ -35,7 +35,7 @@ async fn put(mut write: Write<'_>, limit: Amounts) -> Result<(Quota, bool), Refu
     if quota.limit == limit {
         return write.finish((quota, false)).await;
     }
-    let fact = Fact::QuotaChanged { limit, principal: write.principal() };
+    let fact = Fact::QuotaChanged(QuotaChanged { limit, principal: write.principal() });
     write.record(fact).await?;
     sqlx::query(
         "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::cluster::Routing;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, RoutingChanged};
 use trueup_model::id::{ClusterId, OrgId, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
@@ -47,11 +47,11 @@ async fn put(
     .await?;
     let changed = changed.rows_affected() == 1;
     if changed {
-        let fact = Fact::RoutingChanged {
+        let fact = Fact::RoutingChanged(RoutingChanged {
             cluster: cluster.name.clone(),
             routing: routing.clone(),
             principal: write.principal(),
-        };
+        });
         write.record(fact).await?;
         wake_routed(&mut write, cluster.id).await?;
     }

@@ -1,7 +1,7 @@
 //! Sets secrets. A value is encrypted before it reaches any statement.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, SecretSet};
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::order::SecretValue;
 use trueup_model::secret::{Place, Secret, WrappedKey};
@@ -56,11 +56,11 @@ async fn set(
     let locked = lock(&mut write, entry).await?;
     let before = check(&mut write.tx, &locked, entry, EntryKind::Secret).await?;
     let row = store(&mut write, locked.scope, wanted).await?;
-    let fact = Fact::SecretSet {
+    let fact = Fact::SecretSet(SecretSet {
         name: row.name.to_string(),
         version: row.version,
         principal: write.principal(),
-    };
+    });
     record_change(&mut write, &locked, &before, fact).await?;
     write.finish(Accepted { row, changed: true }).await
 }

@@ -1,7 +1,7 @@
 //! Publishes and deprecates templates.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, TemplateDeprecated, TemplatePublished};
 use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
 use trueup_model::template::{Template, TemplateRef};
@@ -69,7 +69,10 @@ async fn publish(mut write: Write<'_>, template: &Template) -> Result<(), Refusa
     }
     let reference = TemplateRef { name: template.name.clone(), version: template.version };
     let subject = reference.to_string();
-    let fact = Fact::TemplatePublished { template: reference, principal: write.principal() };
+    let fact = Fact::TemplatePublished(TemplatePublished {
+        template: reference,
+        principal: write.principal(),
+    });
     write.record(fact).await?;
     write.finish_as(&subject, ()).await
 }
@@ -121,11 +124,11 @@ async fn deprecate(
     .fetch_optional(&mut *write.tx)
     .await?;
     let deprecated = template(row.ok_or(Refusal::NotFound("template version"))?)?;
-    let fact = Fact::TemplateDeprecated {
+    let fact = Fact::TemplateDeprecated(TemplateDeprecated {
         template: wanted.clone(),
         instead: instead.to_owned(),
         principal: write.principal(),
-    };
+    });
     write.record(fact).await?;
     write.finish(deprecated).await
 }

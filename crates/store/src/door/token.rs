@@ -1,7 +1,7 @@
 //! Creates and revokes tokens, and notes when one is used.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, TokenCreated, TokenRevoked};
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::principal::Principal;
 use trueup_model::token::{TokenSpec, check_name};
@@ -91,11 +91,11 @@ async fn revoke(mut write: Write<'_>, wanted: &str) -> Result<TokenRow, Refusal>
         .bind(sql(write.now))
         .execute(&mut *write.tx)
         .await?;
-    let fact = Fact::TokenRevoked {
+    let fact = Fact::TokenRevoked(TokenRevoked {
         token: target.id,
         name: target.name.clone(),
         principal: write.principal(),
-    };
+    });
     write.record(fact).await?;
     write.finish(target.clone()).await
 }
@@ -160,7 +160,7 @@ pub(super) async fn insert(
         return Err(Refusal::NameTaken("token"));
     }
     let principal = write.principal();
-    let fact = Fact::TokenCreated { token: id, name: name.clone(), role, principal };
+    let fact = Fact::TokenCreated(TokenCreated { token: id, name: name.clone(), role, principal });
     write.record(fact).await?;
     let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
     Ok(CreatedToken { row, text: Some(text) })

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::postgres::PgRow;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, VariableSet};
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::variable::{Scope, Variable};
 use trueup_rules::admit::Refused;
@@ -49,11 +49,11 @@ async fn set(
         return Ok(Accepted { row, changed: false });
     };
     let row = variable(&row)?;
-    let fact = Fact::VariableSet {
+    let fact = Fact::VariableSet(VariableSet {
         name: row.name.to_string(),
         version: row.version,
         principal: write.principal(),
-    };
+    });
     record_change(&mut write, &locked, &before, fact).await?;
     write.finish(Accepted { row, changed: true }).await
 }

@@ -1,7 +1,7 @@
 //! Wakes that users, operators and reads request.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, ReconcileRequested, WakeRequeued};
 use trueup_model::id::OrgId;
 use trueup_model::order::Unit;
 use trueup_model::service::DesiredState;
@@ -69,7 +69,7 @@ async fn requeue(mut write: Write<'_>, of: Unit) -> Result<(Wake, bool), Refusal
         return Ok((found, false));
     }
     let generation = generation(&mut write.tx, of, found.org).await?.unwrap_or(0);
-    let fact = Fact::WakeRequeued { principal: write.principal() };
+    let fact = Fact::WakeRequeued(WakeRequeued { principal: write.principal() });
     write.record_about(of, generation, fact).await?;
     write.wake_fresh(of, found.cluster, Lane::UserChange).await?;
     let found = find(&mut write.tx, of).await?.ok_or(Refusal::NotFound("wake"))?;
@@ -87,7 +87,7 @@ async fn reconcile(
     }
     let found = &row.service;
     let unit = Unit::Service(found.id);
-    let fact = Fact::ReconcileRequested { principal: write.principal() };
+    let fact = Fact::ReconcileRequested(ReconcileRequested { principal: write.principal() });
     write.record_about(unit, found.generation, fact).await?;
     let lane = match found.desired {
         DesiredState::Active | DesiredState::Paused => Lane::UserChange,

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use sqlx::Row;
 use trueup_model::domain::{DnsResult, Host};
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{DomainContested, Fact, NewEvent, Source};
 use trueup_model::id::{DomainId, OrgId};
 use trueup_rules::admit::domain::next_dns_check;
 use uuid::Uuid;
@@ -169,6 +169,9 @@ impl Worker {
 
 /// The operators' event: names the host and the org that DNS verified it for.
 fn contested(check: &DueDnsCheck, now: Timestamp) -> NewEvent {
-    let fact = Fact::DomainContested { host: check.host.to_string(), claimant: check.org };
+    let fact = Fact::DomainContested(DomainContested {
+        host: check.host.to_string(),
+        claimant: check.org,
+    });
     event::of_platform(fact, Source::System, now)
 }

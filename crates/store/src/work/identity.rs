@@ -1,7 +1,7 @@
 //! Cluster identity: another cluster behind the same address must not be taken for the known one.
 
 use jiff::Timestamp;
-use trueup_model::event::{Fact, Source};
+use trueup_model::event::{ClusterReplaced, Fact, Source};
 use trueup_model::id::ClusterId;
 
 use crate::{Error, Worker, event};
@@ -42,8 +42,11 @@ impl Worker {
             Some(known) if known == identity => return Ok(Recognised::Ours),
             Some(known) if !replaced => return Ok(Recognised::Another { known }),
             Some(before) => {
-                let fact =
-                    Fact::ClusterReplaced { cluster: name, before, now: identity.to_owned() };
+                let fact = Fact::ClusterReplaced(ClusterReplaced {
+                    cluster: name,
+                    before,
+                    now: identity.to_owned(),
+                });
                 event::record(&mut tx, &[event::of_platform(fact, Source::System, now)]).await?;
             }
             None => {}

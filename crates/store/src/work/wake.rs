@@ -8,7 +8,7 @@ use std::slice;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use trueup_model::event::{Fact, NewEvent, Source};
+use trueup_model::event::{Fact, NewEvent, ReconcileChecked, Source};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
 use trueup_model::report::Outcome;
@@ -164,7 +164,8 @@ impl Worker {
         if wake.trace.is_some()
             && let Some(generation) = generation(&mut tx, wake.unit, wake.org).await?
         {
-            let fact = Fact::ReconcileChecked { outcome: outcome.label().to_owned() };
+            let fact =
+                Fact::ReconcileChecked(ReconcileChecked { outcome: outcome.label().to_owned() });
             let (unit, source) = (wake.unit, Source::Reconciler);
             let event = event::about(wake.org, unit.into(), generation, fact, source, now);
             let event = NewEvent { trace: wake.trace.clone(), ..event };

@@ -3,7 +3,7 @@
 //! This is a generation of its own, so that a report of an earlier pass cannot complete it.
 
 use jiff::Timestamp;
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, ProjectForceQueued};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::receipt::Force;
 use trueup_model::wake::Lane;
@@ -66,7 +66,7 @@ async fn force(
     let row = found(&mut write.tx, &id.to_string()).await?;
     if changed {
         let Force { principal, reason } = force;
-        let fact = Fact::ProjectForceQueued { principal, reason };
+        let fact = Fact::ProjectForceQueued(ProjectForceQueued { principal, reason });
         record(&mut write, &row, fact).await?;
         wake(&mut write, &row, Lane::Delete).await?;
     }
