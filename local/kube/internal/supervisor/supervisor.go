@@ -157,6 +157,12 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 			return err
 		}
 	}
+	if hasNode {
+		say := func(text string) { c.report.say("node", failed, text) }
+		if err := node.OpenVolumes(ctx, client, say); err != nil {
+			return err
+		}
+	}
 	return c.announce(client, set, hasNode, noNode)
 }
 
