@@ -3,7 +3,8 @@
 //! One account lists and watches and cannot write; the other reads single objects and writes and
 //! cannot list. Neither has cluster-wide access to secrets: a RoleBinding in each project's
 //! namespace lets the writer read and write the secrets there, and list everything there before the
-//! namespace is deleted. `deploy/rbac.yaml` is the output of [`manifest`].
+//! namespace is deleted. An admission policy limits the writer to the namespaces of projects
+//! (`writer_policy`). `deploy/rbac.yaml` is the output of [`manifest`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,6 +12,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use trueup_model::key::Kind;
 use trueup_rules::render::names::{SECRETS_ROLE, SYSTEM_NAMESPACE, WATCHER, WRITER};
+
+use super::writer_policy;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -27,6 +30,7 @@ pub fn objects() -> Vec<Value> {
     let everything = rule("*", &["*"], &["list"]);
     let in_projects = role(SECRETS_ROLE, &[secrets, everything]);
     objects.extend([in_projects, binding(WATCHER), binding(WRITER)]);
+    objects.extend(writer_policy::objects());
     objects
 }
 
@@ -108,6 +112,12 @@ pub(super) fn path(object: &Value) -> String {
         "Namespace" => format!("/api/v1/namespaces/{name}"),
         "ServiceAccount" => format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{name}"),
         "ClusterRole" => format!("/apis/{GROUP}/v1/clusterroles/{name}"),
+        "ValidatingAdmissionPolicy" => {
+            format!("/apis/{}/v1/validatingadmissionpolicies/{name}", writer_policy::GROUP)
+        }
+        "ValidatingAdmissionPolicyBinding" => {
+            format!("/apis/{}/v1/validatingadmissionpolicybindings/{name}", writer_policy::GROUP)
+        }
         kind => format!("/apis/{GROUP}/v1/{}s/{name}", kind.to_lowercase()),
     }
 }

@@ -235,3 +235,122 @@ async fn s29_executor_behaviours_hold_with_the_two_accounts() {
     let failures = crate::executor::failures(Arc::new(kube), Rig::start).await;
     assert!(failures.is_empty(), "{failures:#?}");
 }
+
+/// Sends a request; returns the status code and the server's message.
+async fn try_write(
+    client: &kube::Client,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> Result<(), String> {
+    let kind = if method == "PATCH" { "merge-patch+json" } else { "json" };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", format!("application/{kind}"))
+        .body(body.to_string().into_bytes())
+        .expect("a request");
+    client.request::<Value>(request).await.map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// The policy takes a moment to become effective, so the first forbidden write is tried until it
+/// is denied.
+async fn policy_in_force(writer: &kube::Client) {
+    let strange = json!({ "metadata": { "labels": { "policy-probe": "1" } } });
+    for _try in 0..600 {
+        let answer = try_write(writer, "PATCH", "/api/v1/namespaces/default", &strange).await;
+        if answer.is_err_and(|why| why.contains("only in namespaces that Trueup created")) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    unreachable!("the admission policy should be in force after 30 seconds");
+}
+
+#[tokio::test]
+async fn s29_stolen_writer_token_is_useless_outside_of_projects() {
+    let kubeconfig = real_kube::shared().await;
+    Kube::provision(&kubeconfig).await.expect("an administrator should make the accounts");
+    let writer = account(names::WRITER).await;
+    policy_in_force(&writer).await;
+
+    let binding = |subject: &str, role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": names::SECRETS_ROLE },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "kind": "ServiceAccount", "name": subject,
+                           "namespace": names::SYSTEM_NAMESPACE }],
+        })
+    };
+    let namespace = |name: &str, annotations: Value, security: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "annotations": annotations,
+                          "labels": { "pod-security.kubernetes.io/enforce": security } },
+        })
+    };
+    let proof = json!({ names::PROOF_ANNOTATION: "any" });
+    let own = format!("policy-{}", std::process::id());
+    let bindings =
+        |at: &str| format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{at}/rolebindings");
+    let spaces = "/api/v1/namespaces";
+    let in_own = format!("{spaces}/{own}");
+    let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
+
+    let made =
+        try_write(&writer, "POST", spaces, &namespace(&own, proof.clone(), "restricted")).await;
+    assert_eq!(made, Ok(()), "a project's namespace should be created");
+    let allowed = try_write(&writer, "POST", &format!("{in_own}/configmaps"), &config).await;
+    assert_eq!(allowed, Ok(()), "the writer should write in a project's namespace");
+    let to_itself = binding(names::WRITER, names::SECRETS_ROLE);
+    assert_eq!(try_write(&writer, "POST", &bindings(&own), &to_itself).await, Ok(()));
+
+    let created = "only in namespaces that Trueup created";
+    let security = "may not weaken the pod security";
+    let one_role = "may bind only the role";
+    let claim = json!({ "metadata": { "annotations": proof } });
+    let weaken =
+        json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "privileged" } } });
+    let older = json!({ "metadata": { "labels": {
+        "pod-security.kubernetes.io/enforce-version": "v1.0" } } });
+    let forbidden = [
+        ("POST", bindings("kube-system"), to_itself, created),
+        ("PATCH", format!("{spaces}/kube-system"), claim.clone(), created),
+        ("DELETE", format!("{spaces}/{}", names::SYSTEM_NAMESPACE), json!({}), created),
+        ("POST", format!("{spaces}/default/configmaps"), config, created),
+        ("POST", spaces.to_owned(), namespace("policy-bare", json!({}), "restricted"), created),
+        ("POST", spaces.to_owned(), namespace("policy-weak", proof.clone(), "baseline"), security),
+        ("PATCH", in_own.clone(), weaken, security),
+        ("PATCH", in_own.clone(), older, security),
+        (
+            "PATCH",
+            format!("{}/{}", bindings(&own), names::SECRETS_ROLE),
+            json!({ "subjects": [{ "kind": "ServiceAccount", "name": names::WATCHER,
+                                "namespace": names::SYSTEM_NAMESPACE }] }),
+            one_role,
+        ),
+    ];
+    for (method, path, body, why) in forbidden {
+        let answer = try_write(&writer, method, &path, &body).await;
+        assert!(
+            answer.clone().is_err_and(|text| text.contains(why)),
+            "{method} {path}: {answer:?}"
+        );
+    }
+
+    // A mark that another writer removes can be restored.
+    let admin = kube::Client::try_from(
+        kube::Config::try_from(
+            kube::config::Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig"),
+        )
+        .expect("a kubeconfig"),
+    )
+    .expect("a client");
+    let labelled = json!({ "metadata": { "labels": { names::PROJECT_LABEL: "prj_1" } } });
+    assert_eq!(try_write(&writer, "PATCH", &in_own, &labelled).await, Ok(()));
+    let bare = json!({ "metadata": { "annotations": { names::PROOF_ANNOTATION: null } } });
+    assert_eq!(try_write(&admin, "PATCH", &in_own, &bare).await, Ok(()));
+    assert_eq!(try_write(&writer, "PATCH", &in_own, &claim).await, Ok(()), "it is restored");
+    assert_eq!(try_write(&writer, "DELETE", &in_own, &json!({})).await, Ok(()));
+}
