@@ -85,7 +85,10 @@ fn pod(before: &PodLevel, now: &PodLevel) -> Vec<StateChange> {
 fn containers(steps: &mut StateChanges, name: &str, before: &ContainerLevel, now: &ContainerLevel) {
     let (container, restarts) = (name.to_owned(), now.restarts);
     let ended = now.ended.as_ref().filter(|end| before.ended.as_ref() != Some(end));
-    let started = now.running_since.filter(|since| before.running_since != Some(*since));
+    // Times have whole seconds, so a quick restart can have the same one.
+    let is_new =
+        |since: &Timestamp| before.running_since != Some(*since) || before.restarts != now.restarts;
+    let started = now.running_since.filter(is_new);
     if let Some(end) = ended {
         // The start was not observed, but the end has its time.
         if let Some(began) = end.began_at.filter(|began| before.running_since != Some(*began)) {

@@ -75,6 +75,23 @@ fn a_life_is_told_step_by_step_with_the_clusters_own_times() {
     insta::assert_snapshot!(lines(&all).join("\n"));
 }
 
+/// The cluster's times have whole seconds: a container can end and start again within one.
+#[test]
+fn restart_within_one_second_is_an_end_and_a_start() {
+    let status = |restarts: u32, last: &Value| {
+        pod(&json!({ "node": "n1", "status": { "phase": "Running", "containerStatuses": [
+            { "name": "app", "restartCount": restarts, "lastState": last,
+              "state": { "running": { "startedAt": "2026-01-01T00:00:03Z" } } }] } }))
+    };
+    let end = json!({ "terminated": { "exitCode": 1, "startedAt": "2026-01-01T00:00:03Z",
+        "finishedAt": "2026-01-01T00:00:03Z" } });
+    let before = level(Kind::Pod, &status(0, &json!({})));
+    let changes = steps(Some(&before), &level(Kind::Pod, &status(1, &end)));
+    let kinds: Vec<bool> =
+        changes.iter().map(|one| matches!(one.what, What::ContainerStarted { .. })).collect();
+    assert_eq!(kinds, [false, true], "{changes:?}");
+}
+
 /// Missed versions lose only what the cluster does not keep, and nothing is duplicated.
 #[test]
 fn missed_levels_lose_changes_but_duplicate_none() {
