@@ -90,6 +90,15 @@ pub(super) fn change(key: &ResourceKey, before: &Value, after: &Value) -> Result
                 "Forbidden: spec is immutable after creation except resources.requests",
             ))
         }
+        Kind::PersistentVolumeClaim
+            if moved("/spec/resources") && before["status"]["phase"] != "Bound" =>
+        {
+            Err(refused(
+                key,
+                "spec",
+                "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+            ))
+        }
         Kind::RoleBinding if moved("/roleRef") => {
             Err(refused(key, "roleRef", "Invalid value: cannot change roleRef"))
         }

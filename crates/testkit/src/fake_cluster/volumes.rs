@@ -6,7 +6,8 @@ use trueup_model::key::{Kind, ResourceKey};
 use super::pods;
 use super::state::{CLAIM_PROTECTION, State};
 
-/// Binds a new claim; removes the finalizer of a deleted one once no pod uses it.
+/// Binds a new claim and enlarges a bound one; removes the finalizer of a deleted one once no pod
+/// uses it.
 pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
     let Some(claim) = state.get(key).cloned() else {
         return;
@@ -26,7 +27,18 @@ pub(super) fn reconcile(state: &mut State, key: &ResourceKey) {
         }
     } else if claim.pointer("/spec/volumeName").is_none() {
         bind(state, key, &claim);
+    } else if claim["status"]["capacity"] != claim["spec"]["resources"]["requests"] {
+        enlarge(state, key, &claim);
     }
+}
+
+/// Gives a claim and its volume the requested size, as a storage driver does.
+fn enlarge(state: &mut State, key: &ResourceKey, claim: &Value) {
+    let (requests, volume) = (&claim["spec"]["resources"]["requests"], volume_of(claim));
+    if state.get(&volume).is_some() {
+        state.edit(&volume, |volume| volume["spec"]["capacity"] = requests.clone());
+    }
+    state.edit(key, |claim| claim["status"]["capacity"] = requests.clone());
 }
 
 /// Deletes the volume of a deleted claim, unless its reclaim policy is Retain.
