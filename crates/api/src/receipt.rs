@@ -8,7 +8,7 @@ use trueup_model::service::DesiredState;
 use trueup_model::{OrgId, ProjectId};
 use utoipa::ToSchema;
 
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, ClientError, query, segment};
 use crate::org::org_path;
 use crate::project::project_path;
 use crate::schema::UnitKey;
@@ -60,7 +60,7 @@ pub struct MissingReceipt {
     pub desired: DesiredState,
 }
 
-/// The deletion receipts of a project: its own, and one for every service that it ever had.
+/// The deletion receipts of a project: its own, and one for every service that it ever had. In pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReceiptList {
     /// The project's name.
@@ -68,12 +68,15 @@ pub struct ReceiptList {
     /// `prj_…`
     #[schema(value_type = ProjectId)]
     pub project_id: String,
-    /// Whether the project and each of its services have a receipt.
+    /// Whether the project and each of its services have a receipt, on this page or not.
     pub complete: bool,
     /// The services in name order, then the project.
     pub items: Vec<SubjectReceipt>,
     /// What has no receipt, in the same order.
     pub missing: Vec<MissingReceipt>,
+    /// The `after` of the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// The deletion receipts of an org: of every project that it ever had.
@@ -94,13 +97,37 @@ pub struct OrgReceiptList {
 }
 
 impl Client {
-    /// The receipts of a project and its services, by the project's name or id, also after its
-    /// deletion.
+    /// A page of the receipts of a project and its services, by the project's name or id, also
+    /// after its deletion.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn receipt_list(&self, project: &str) -> Result<ReceiptList, ClientError> {
-        self.get(&format!("{}/receipts", project_path(project)?)).await
+    pub async fn receipt_list(
+        &self,
+        project: &str,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<ReceiptList, ClientError> {
+        let path = format!("{}/receipts", project_path(project)?);
+        let limit = limit.map(|limit| limit.to_string());
+        self.get(&query(&path, &[("after", after), ("limit", limit.as_deref())])).await
+    }
+
+    /// Every receipt of a project and its services; reads all pages.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn every_receipt(&self, project: &str) -> Result<ReceiptList, ClientError> {
+        let mut all = self.receipt_list(project, None, Some(1000)).await?;
+        while let Some(after) = all.next.take() {
+            // By id: the name may belong to another project by now.
+            let page = self.receipt_list(&all.project_id, Some(&after), Some(1000)).await?;
+            all.items.extend(page.items);
+            all.missing.extend(page.missing);
+            all.complete &= page.complete;
+            all.next = page.next;
+        }
+        Ok(all)
     }
 
     /// The receipts of every project of an org, by the org's name or id, also after its deletion.

@@ -1,5 +1,7 @@
 //! Variables of a project, and of one service: wire types and client methods.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::variable::VariableName;
@@ -18,6 +20,21 @@ pub struct VariableBody {
     /// The value.
     #[schema(value_type = EntryValue)]
     pub value: String,
+}
+
+/// The body that sets and deletes several variables at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "set": { "REGION": "north", "LOG_LEVEL": "info" }, "delete": ["DEBUG"] }))]
+pub struct VariablePatchBody {
+    /// The values to set, by name; at most 200.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<VariableName, EntryValue>)]
+    pub set: BTreeMap<String, String>,
+    /// The names to delete; at most 200. Each of them must be set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<VariableName>)]
+    pub delete: Vec<String>,
 }
 
 /// A variable as it is shown.
@@ -52,6 +69,18 @@ impl Client {
         self.get(&format!("{}/variables", project_path(project)?)).await
     }
 
+    /// Sets and deletes variables of a project, all or none.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn variable_patch(
+        &self,
+        project: &str,
+        body: &VariablePatchBody,
+    ) -> Result<VariableList, ClientError> {
+        self.patch(&format!("{}/variables", project_path(project)?), body).await
+    }
+
     /// Sets a variable for all services of a project.
     ///
     /// # Errors
@@ -84,6 +113,19 @@ impl Client {
         service: &str,
     ) -> Result<VariableList, ClientError> {
         self.get(&format!("{}/variables", service_path(project, service)?)).await
+    }
+
+    /// Sets and deletes variables of one service, all or none.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_variable_patch(
+        &self,
+        project: &str,
+        service: &str,
+        body: &VariablePatchBody,
+    ) -> Result<VariableList, ClientError> {
+        self.patch(&format!("{}/variables", service_path(project, service)?), body).await
     }
 
     /// Sets a variable for one service.

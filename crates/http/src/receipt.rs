@@ -2,37 +2,62 @@
 
 use axum::Json;
 use axum::extract::State;
+use serde::Deserialize;
 use trueup_api::Code;
 use trueup_api::receipt::{
     MissingReceipt, OrgReceiptList, ReceiptKind, ReceiptList, SubjectReceipt,
 };
-use trueup_api::schema::{OrgKey, ProjectKey, UnitKey};
+use trueup_api::schema::{OrgKey, PageLimit, ProjectKey, UnitKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
 use trueup_store::{ReceiptBundle, ReceiptRow};
 
 use crate::AppState;
 use crate::front::caller::{Caller, Scope};
-use crate::front::extract::Path;
+use crate::front::cursor;
+use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
 use crate::org;
+
+/// Which receipts to list.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// Only what comes after this service: the `next` of the previous page.
+    #[param(value_type = Option<UnitKey>)]
+    after: Option<String>,
+    /// The page size, up to 1000; the default is 100.
+    #[param(value_type = Option<PageLimit>)]
+    limit: Option<i64>,
+}
 
 /// Lists the deletion receipts of a project and of all its services, also after their deletion.
 ///
 /// A name means the project that has it now; if there is none, the one that had it last. The id
-/// always means the same project.
+/// always means the same project. A page has receipts, and the services without one in between.
 #[utoipa::path(get, path = "/v1/projects/{project}/receipts", operation_id = "receipt_list",
-    tag = "receipts", params(("project" = ProjectKey, Path, description = "name or id")),
+    tag = "receipts", params(("project" = ProjectKey, Path, description = "name or id"), Page),
     responses((status = 200, body = ReceiptList)))]
 pub(crate) async fn receipt_list(
     State(state): State<AppState>,
     caller: Caller,
     Path(project): Path<String>,
+    Query(page): Query<Page>,
 ) -> Answer<Json<ReceiptList>> {
     caller.must(Permission::Read)?;
-    let found = state.app.list_receipts(caller.org, &project).await?;
+    let limit = cursor::limit(page.limit)?;
+    let after = page.after.as_deref().map(cursor::unit).transpose()?;
+    let found = state.app.list_receipts(caller.org, &project, after, limit).await?;
     let found = found.ok_or_else(|| Failure::not_found("project"))?;
-    Ok(Json(bundle(&found)))
+    Ok(Json(ReceiptList { next: next(&found, limit), ..bundle(&found) }))
+}
+
+/// The `after` of the next page. The project comes last, so a page that ends with it is the last.
+fn next(found: &ReceiptBundle, limit: i64) -> Option<String> {
+    let full = usize::try_from(limit).is_ok_and(|limit| found.rows.len() == limit);
+    let last = found.rows.last().filter(|row| full && matches!(row.unit, Unit::Service(_)));
+    last.map(|row| row.unit.to_string())
 }
 
 /// Lists the deletion receipts of every project of an org, also after its deletion.
@@ -84,9 +109,10 @@ fn bundle(found: &ReceiptBundle) -> ReceiptList {
     ReceiptList {
         project: found.name.clone(),
         project_id: found.project.to_string(),
-        complete: missing.is_empty(),
+        complete: found.complete,
         items: found.rows.iter().filter_map(with_receipt).collect(),
         missing,
+        next: None,
     }
 }
 

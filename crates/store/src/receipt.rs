@@ -12,7 +12,7 @@ use trueup_model::subject::Subject;
 
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
-use crate::db::row::{json, read, read_json, unit};
+use crate::db::row::{json, read, read_json, unit, unit_uuid};
 use crate::{App, Error, project};
 
 /// A project or service with its receipt, if it has one.
@@ -32,13 +32,15 @@ pub struct ReceiptRow {
     pub receipt: Option<Receipt>,
 }
 
-/// The receipts of a project and of every service that it ever had.
+/// The receipts of a project and of every service that it ever had, or a page of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceiptBundle {
     /// The project.
     pub project: ProjectId,
     /// Its name.
     pub name: String,
+    /// Whether the project and each of its services have a receipt, on this page or not.
+    pub complete: bool,
     /// The services in name order, then the project, which is deleted last.
     pub rows: Vec<ReceiptRow>,
 }
@@ -65,8 +67,8 @@ fn row(row: &PgRow) -> Result<ReceiptRow, Error> {
 }
 
 impl App {
-    /// The receipts of a project by name or id, also after its deletion; `None` if there never was
-    /// such a project.
+    /// A page of the receipts of a project by name or id, also after its deletion; `None` if there
+    /// never was such a project. It begins after the service that another page ended with.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -74,21 +76,33 @@ impl App {
         &self,
         org: OrgId,
         project: &str,
+        after: Option<Unit>,
+        limit: i64,
     ) -> Result<Option<ReceiptBundle>, Error> {
         let mut tx = self.begin(org).await?;
         let Some((project, name)) = project::find_with_deleted(&mut tx, project).await? else {
             return Ok(None);
         };
-        // In descending order of the kind, services come before their project.
+        // Before the rows: receipts stay, so a complete bundle has no row without one.
+        let complete = is_complete(&mut tx, project).await?;
+        // In descending order of the kind, services come before their project. Of services that had
+        // the same name one after the other, ids keep the order.
         let statement = format!(
-            "{SELECT} where u.project_id = $1 order by u.kind desc, u.name, r.verified_at, u.id"
+            "{SELECT} where u.project_id = $1
+                 and ($2::uuid is null
+                      or (u.kind = 'project' and u.id <> $2)
+                      or (u.kind = 'service'
+                          and (u.name, u.id) > (select a.name, a.id from services a where a.id = $2)))
+             order by u.kind desc, u.name, u.id limit $3"
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
             .bind(project.uuid())
+            .bind(after.map(unit_uuid))
+            .bind(limit)
             .fetch_all(&mut *tx)
             .await?;
         let rows = rows.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-        Ok(Some(ReceiptBundle { project, name, rows }))
+        Ok(Some(ReceiptBundle { project, name, complete, rows }))
     }
 
     /// The receipts of every project that an org ever had, in name order.
@@ -97,9 +111,8 @@ impl App {
     /// The database cannot be reached.
     pub async fn list_org_receipts(&self, org: OrgId) -> Result<Vec<ReceiptBundle>, Error> {
         let mut tx = self.begin(org).await?;
-        let statement = format!(
-            "{SELECT} order by u.project_name, u.project_id, u.kind desc, u.name, r.verified_at, u.id"
-        );
+        let statement =
+            format!("{SELECT} order by u.project_name, u.project_id, u.kind desc, u.name, u.id");
         let rows = sqlx::query(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
         let rows = rows.iter().map(row).collect::<Result<Vec<_>, _>>()?;
         Ok(rows.chunk_by(|one, next| one.project == next.project).filter_map(bundle).collect())
@@ -134,8 +147,20 @@ fn bundle(rows: &[ReceiptRow]) -> Option<ReceiptBundle> {
     Some(ReceiptBundle {
         project: first.project,
         name: first.project_name.clone(),
+        complete: rows.iter().all(|row| row.receipt.is_some()),
         rows: rows.to_vec(),
     })
+}
+
+/// Whether a project and each of its services have a receipt.
+async fn is_complete(tx: &mut Tx, project: ProjectId) -> Result<bool, Error> {
+    let statement =
+        format!("select not exists ({SELECT} where u.project_id = $1 and r.receipt is null)");
+    let (complete,): (bool,) = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+        .bind(project.uuid())
+        .fetch_one(&mut **tx)
+        .await?;
+    Ok(complete)
 }
 
 /// Stores the receipt of a subject; the first one stays.

@@ -1,6 +1,7 @@
 //! `trueup delete`: deletes a service, project or org; `--wait` waits for the deletion receipts.
 
 mod org;
+mod poll;
 mod project;
 
 use std::time::Duration;
@@ -73,8 +74,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             "Delete {name} with all of its objects and data in cluster {}?",
             service.cluster
         );
-        let deed = format!("delete service {name}");
-        args.confirmation.require(&deed, &question, context.terminal)?;
+        let operation = format!("delete service {name}");
+        args.confirmation.require(&operation, &question, context.terminal)?;
     }
     // By id: the name may belong to another service by now.
     let writing = args.dry.begin(&connection.client);
@@ -120,8 +121,8 @@ async fn force(
             "Force-complete the deletion of {name}? What is left in cluster {} stays there.",
             service.cluster
         );
-        let deed = format!("force-complete the deletion of service {name}");
-        args.confirmation.require(&deed, &question, context.terminal)?;
+        let operation = format!("force-complete the deletion of service {name}");
+        args.confirmation.require(&operation, &question, context.terminal)?;
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: service.generation };
     let (project, id) = (&service.project, &service.id);

@@ -11,7 +11,6 @@ use trueup_api::secret::{Secret, SecretBody};
 use trueup_model::secret::SecretValue;
 
 use crate::clock;
-use crate::command::entry::{self, DeleteArgs};
 use crate::command::entry_preview::{AffectedServices, WriteArgs};
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
@@ -46,8 +45,15 @@ enum Command {
         #[command(flatten)]
         target: ServiceArg,
     },
-    /// Delete a secret
-    Delete(DeleteArgs),
+    /// Delete a secret and roll the services that read it
+    Delete {
+        /// Name of the environment variable
+        name: String,
+        #[command(flatten)]
+        target: ServiceArg,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -60,7 +66,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Command::List { target } => {
             list(target.service.as_deref(), context, &context.connect()?).await
         }
-        Command::Delete(args) => delete(&args, context, &context.connect()?).await,
+        Command::Delete { name, target, write } => {
+            delete(&name, &target, write, context, &context.connect()?).await
+        }
     }
 }
 
@@ -97,10 +105,9 @@ async fn set(
 ) -> anyhow::Result<Exit> {
     let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
     if write.counts(&scope) {
-        let mut affected = AffectedServices::new(connection);
+        let affected = AffectedServices::new(connection);
         let counting = put(&scope, name, body, affected.client());
         context.wait("counting the affected services", counting).await?;
-        affected.add_last();
         affected.confirm(write, context.terminal)?;
     }
     let writing = write.dry.begin(&connection.client);
@@ -155,24 +162,37 @@ pub async fn list(
             Cell::plain(&age(clock::now(), secret.updated_at)),
         ]);
     }
-    let things = format!("secrets of {}", scope.words());
-    show(
-        &table,
-        list.items.is_empty(),
-        context,
-        &things,
-        || "set one with `trueup secret set NAME`",
-    )
+    let nouns = format!("secrets of {}", scope.words());
+    show(&table, list.items.is_empty(), context, &nouns, || "set one with `trueup secret set NAME`")
 }
 
 async fn delete(
-    args: &DeleteArgs,
+    name: &str,
+    target: &ServiceArg,
+    write: WriteArgs,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let request = async |client: &Client, scope: &Scope| match &scope.service {
-        Some(service) => client.service_secret_delete(&scope.project, service, &args.name).await,
-        None => client.secret_delete(&scope.project, &args.name).await,
-    };
-    entry::delete("secret", args, context, connection, request).await
+    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
+    if write.counts(&scope) {
+        let affected = AffectedServices::new(connection);
+        let counting = remove(&scope, name, affected.client());
+        context.wait("counting the affected services", counting).await?;
+        affected.confirm(write, context.terminal)?;
+    }
+    let writing = write.dry.begin(&connection.client);
+    let deleting = remove(&scope, name, writing.client());
+    context.wait("deleting the secret", deleting).await?;
+    if !writing.previewed(&format!("secret/{name}"), context)? {
+        context.terminal.line(&format!("secret/{name} deleted, {}", scope.words()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn remove(scope: &Scope, name: &str, client: &Client) -> anyhow::Result<()> {
+    match &scope.service {
+        Some(service) => client.service_secret_delete(&scope.project, service, name).await?,
+        None => client.secret_delete(&scope.project, name).await?,
+    }
+    Ok(())
 }

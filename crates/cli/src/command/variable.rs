@@ -1,10 +1,12 @@
 //! `trueup variable`: environment variables beyond those in the manifest.
 
+use std::collections::BTreeMap;
+
 use trueup_api::Client;
-use trueup_api::variable::{Variable, VariableBody, VariableList};
+use trueup_api::client::ClientError;
+use trueup_api::variable::{VariableList, VariablePatchBody};
 
 use crate::clock;
-use crate::command::entry::{self, DeleteArgs};
 use crate::command::entry_preview::{AffectedServices, WriteArgs};
 use crate::command::get::show;
 use crate::connect::context::{Connection, Context};
@@ -22,7 +24,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Set variables and roll the services that read them
+    /// Set variables, all or none, and roll the services that read them
     Set {
         /// NAME=VALUE
         #[arg(required = true, value_name = "NAME=VALUE")]
@@ -37,8 +39,16 @@ enum Command {
         #[command(flatten)]
         target: ServiceArg,
     },
-    /// Delete a variable
-    Delete(DeleteArgs),
+    /// Delete variables, all or none, and roll the services that read them
+    Delete {
+        /// Name of the environment variable
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        target: ServiceArg,
+        #[command(flatten)]
+        write: WriteArgs,
+    },
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -48,7 +58,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             set(&pairs, &target, write, context, &connection).await
         }
         Command::List { target } => list(target.service.as_deref(), context, &connection).await,
-        Command::Delete(args) => delete(&args, context, &connection).await,
+        Command::Delete { names, target, write } => {
+            delete(names, &target, write, context, &connection).await
+        }
     }
 }
 
@@ -59,6 +71,19 @@ fn pair(text: &str) -> Result<(&str, &str), Failure> {
     })
 }
 
+/// The values by name.
+fn values(pairs: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut values = BTreeMap::new();
+    for text in pairs {
+        let (name, value) = pair(text)?;
+        if values.insert(name.to_owned(), value.to_owned()).is_some() {
+            let message = format!("`{name}` is given twice");
+            return Err(Failure::new(Exit::Usage, message).hint("give each name one value"));
+        }
+    }
+    Ok(values)
+}
+
 async fn set(
     pairs: &[String],
     target: &ServiceArg,
@@ -66,29 +91,12 @@ async fn set(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let pairs = pairs.iter().map(|text| pair(text)).collect::<Result<Vec<_>, _>>()?;
+    let patch = VariablePatchBody { set: values(pairs)?, delete: Vec::new() };
     let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
-    if write.counts(&scope) {
-        let mut affected = AffectedServices::new(connection);
-        for (name, value) in &pairs {
-            let body = VariableBody { value: (*value).to_owned() };
-            let counting = put(&scope, name, &body, affected.client());
-            context.wait("counting the affected services", counting).await?;
-            affected.add_last();
-        }
-        affected.confirm(write, context.terminal)?;
-    }
-    let (writing, mut done) = (write.dry.begin(&connection.client), Vec::new());
-    for (name, value) in pairs {
-        let body = VariableBody { value: value.to_owned() };
-        let setting = put(&scope, name, &body, writing.client());
-        done.push(context.wait("setting the variable", setting).await?);
-        writing.previewed(&format!("variable/{name}"), context)?;
-    }
-    if write.dry.is_dry() {
+    let Some(mut list) = change(&patch, &scope, write, context, connection).await? else {
         return Ok(Exit::Ok);
-    }
-    let list = VariableList { items: done };
+    };
+    list.items.retain(|variable| patch.set.contains_key(&variable.name));
     if !context.output.print(context.terminal, &list)? {
         for variable in &list.items {
             let line = format!("variable/{} version {}", variable.name, variable.version);
@@ -98,16 +106,55 @@ async fn set(
     Ok(Exit::Ok)
 }
 
-async fn put(
+async fn delete(
+    names: Vec<String>,
+    target: &ServiceArg,
+    write: WriteArgs,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let patch = VariablePatchBody { set: BTreeMap::new(), delete: names };
+    let scope = resolve_scope(target.service.as_deref(), context, connection).await?;
+    if change(&patch, &scope, write, context, connection).await?.is_some() {
+        for name in &patch.delete {
+            context.terminal.line(&format!("variable/{name} deleted, {}", scope.words()))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Changes variables in one request, so that each service rolls once. Returns those there are
+/// afterwards; `None` in a dry run.
+async fn change(
+    patch: &VariablePatchBody,
     scope: &Scope,
-    name: &str,
-    body: &VariableBody,
+    write: WriteArgs,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Option<VariableList>> {
+    if write.counts(scope) {
+        let affected = AffectedServices::new(connection);
+        let counting = send(patch, scope, affected.client());
+        context.wait("counting the affected services", counting).await?;
+        affected.confirm(write, context.terminal)?;
+    }
+    let writing = write.dry.begin(&connection.client);
+    let changing = send(patch, scope, writing.client());
+    let list = context.wait("changing the variables", changing).await?;
+    let names = patch.set.keys().chain(&patch.delete);
+    let subject: Vec<String> = names.map(|name| format!("variable/{name}")).collect();
+    Ok((!writing.previewed(&subject.join(", "), context)?).then_some(list))
+}
+
+async fn send(
+    patch: &VariablePatchBody,
+    scope: &Scope,
     client: &Client,
-) -> anyhow::Result<Variable> {
-    Ok(match &scope.service {
-        Some(service) => client.service_variable_put(&scope.project, service, name, body).await?,
-        None => client.variable_put(&scope.project, name, body).await?,
-    })
+) -> Result<VariableList, ClientError> {
+    match &scope.service {
+        Some(service) => client.service_variable_patch(&scope.project, service, patch).await,
+        None => client.variable_patch(&scope.project, patch).await,
+    }
 }
 
 /// Lists variables; also used by `trueup get variables`.
@@ -138,12 +185,12 @@ pub async fn list(
             Cell::plain(&age(clock::now(), variable.updated_at)),
         ]);
     }
-    let things = format!("variables of {}", scope.words());
+    let nouns = format!("variables of {}", scope.words());
     show(
         &table,
         list.items.is_empty(),
         context,
-        &things,
+        &nouns,
         || "set one with `trueup variable set NAME=VALUE`",
     )
 }
@@ -157,18 +204,6 @@ fn short(value: &str) -> String {
     }
 }
 
-async fn delete(
-    args: &DeleteArgs,
-    context: &Context,
-    connection: &Connection,
-) -> anyhow::Result<Exit> {
-    let request = async |client: &Client, scope: &Scope| match &scope.service {
-        Some(service) => client.service_variable_delete(&scope.project, service, &args.name).await,
-        None => client.variable_delete(&scope.project, &args.name).await,
-    };
-    entry::delete("variable", args, context, connection, request).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +213,16 @@ mod tests {
         assert_eq!(pair("A=b=c").unwrap(), ("A", "b=c"));
         assert_eq!(pair("A=").unwrap(), ("A", ""));
         assert!(pair("A").is_err());
+    }
+
+    #[test]
+    fn name_with_two_values_is_refused() {
+        let pairs = |texts: &[&str]| {
+            values(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(pairs(&["A=1", "B=2"]).unwrap().len(), 2);
+        let refused = pairs(&["A=1", "B=2", "A=3"]).unwrap_err().to_string();
+        assert!(refused.contains("`A` is given twice"), "{refused}");
     }
 
     #[test]

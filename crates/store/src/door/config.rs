@@ -5,6 +5,8 @@
 //! is declared meanwhile waits for the project's lock (its foreign key takes it) and then gets an
 //! order with the new entries.
 
+use std::collections::BTreeMap;
+
 use trueup_model::event::Fact;
 use trueup_model::id::ServiceId;
 use trueup_model::order::Unit;
@@ -46,14 +48,30 @@ pub(super) struct Locked {
     generation: i64,
 }
 
+impl Locked {
+    /// The project or service whose entries these are.
+    pub(super) fn unit(&self) -> Unit {
+        self.scope.service.map_or(Unit::Project(self.scope.project), Unit::Service)
+    }
+}
+
+/// Finds the scope: a project, or one of its services.
+pub(super) async fn require_scope(
+    tx: &mut Tx,
+    project: &str,
+    service: Option<&str>,
+) -> Result<Scope, Refusal> {
+    let what = if service.is_some() { "service" } else { "project" };
+    find_scope(tx, project, service).await?.ok_or(Refusal::NotFound(what))
+}
+
 /// Finds the scope and locks its row.
 pub(super) async fn lock(
     write: &mut Write<'_>,
-    wanted: &EntryRequest<'_>,
+    project: &str,
+    service: Option<&str>,
 ) -> Result<Locked, Refusal> {
-    let what = if wanted.service.is_some() { "service" } else { "project" };
-    let scope = find_scope(&mut write.tx, wanted.project, wanted.service).await?;
-    let scope = scope.ok_or(Refusal::NotFound(what))?;
+    let scope = require_scope(&mut write.tx, project, service).await?;
     let generation = match scope.service {
         None => {
             let (generation, desired) = write.lock_project(scope.project).await?;
@@ -73,14 +91,7 @@ pub(super) async fn lock(
 }
 
 /// Refuses a new name if the scope has the maximum number of entries.
-pub(super) fn check_limit(
-    entries: &AllEntries,
-    of: &Locked,
-    name: &VariableName,
-) -> Result<(), Refusal> {
-    let Some(own) = entries.get(&(of.scope.project, of.scope.service)) else {
-        return Ok(());
-    };
+pub(super) fn check_limit(own: &Entries, name: &VariableName) -> Result<(), Refusal> {
     let known = own.variables.contains_key(name) || own.secrets.contains_key(name);
     if !known && own.variables.len() + own.secrets.len() >= MOST_ENTRIES {
         let message = format!("the limit of {MOST_ENTRIES} names is reached; delete one first");
@@ -94,18 +105,16 @@ pub(super) async fn current_entries(tx: &mut Tx, of: &Locked) -> Result<AllEntri
     entries(tx, &[of.scope.project.uuid()]).await
 }
 
-/// Records a change of entries: its event, and a new generation and wake for each affected service.
-///
-/// Returns the number of affected services.
+/// Records a change of entries: its events, and one new generation and wake for each affected
+/// service, however many entries changed.
 pub(super) async fn record_change(
     write: &mut Write<'_>,
     of: &Locked,
     before: &AllEntries,
-    fact: Fact,
-) -> Result<usize, Refusal> {
+    facts: Vec<Fact>,
+) -> Result<(), Refusal> {
     let after = current_entries(&mut write.tx, of).await?;
-    let own = |all: &AllEntries| entries_of(all, of, of.scope.service);
-    check_together(&own(before), &own(&after))
+    check_together(&own_entries(before, of), &own_entries(&after, of))
         .map_err(|field_error| Refusal::Refused(Refused::Invalid(vec![field_error])))?;
     let affected = affected_services(&mut write.tx, of, before, &after).await?;
     let (mut generation, mut changed) = (of.generation, Vec::new());
@@ -117,13 +126,14 @@ pub(super) async fn record_change(
         write.record_generation(&next, "configure").await?;
         changed.push(next);
     }
-    let unit = of.scope.service.map_or(Unit::Project(of.scope.project), Unit::Service);
-    write.record_about(unit, generation, fact).await?;
+    for fact in facts {
+        write.record_about(of.unit(), generation, fact).await?;
+    }
     // The quota does not change. Wakes are locked last, as everywhere.
     for service in &changed {
         write.wake(Unit::Service(service.id), service.cluster, Lane::UserChange).await?;
     }
-    Ok(changed.len())
+    Ok(())
 }
 
 /// The services, not being deleted, whose merged entries changed; locked, in id order.
@@ -164,39 +174,47 @@ async fn affected_services(
     Ok(affected)
 }
 
+/// The entries of exactly the scope that is changed.
+pub(super) fn own_entries(all: &AllEntries, of: &Locked) -> Entries {
+    entries_of(all, of, of.scope.service)
+}
+
 fn entries_of(all: &AllEntries, of: &Locked, service: Option<ServiceId>) -> Entries {
     all.get(&(of.scope.project, service)).cloned().unwrap_or_default()
 }
 
-/// Refuses a name that a template generates as a secret for a service in the scope.
-pub(super) async fn check_collisions(
+/// The names among these that a template generates as secrets for services in the scope, with the
+/// reason to refuse each.
+pub(super) async fn find_collisions<'n>(
     tx: &mut Tx,
     of: &Locked,
-    name: &VariableName,
-) -> Result<(), Refusal> {
+    names: &[&'n VariableName],
+) -> Result<BTreeMap<&'n VariableName, String>, Error> {
+    let texts: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
     let rows = sqlx::query(
         "select * from services
          where project_id = $1 and ($2::uuid is null or id = $2) and desired <> 'deleted'
-           and spec -> 'generated_secrets' ? $3
-         order by id limit 1",
+           and spec -> 'generated_secrets' ?| $3
+         order by id",
     )
     .bind(of.scope.project.uuid())
     .bind(of.scope.service.map(ServiceId::uuid))
-    .bind(name.as_str())
+    .bind(texts)
     .fetch_all(&mut **tx)
     .await?;
+    let mut found = BTreeMap::new();
     for row in &rows {
         let service = service(row)?;
-        let mut errors = collisions(&service.spec, [name.as_str()]);
-        errors.retain(|field_error| field_error.field == "name");
-        for field_error in &mut errors {
-            field_error.message = format!("service `{}`: {}", service.name, field_error.message);
-        }
-        if !errors.is_empty() {
-            return Err(Refusal::Refused(Refused::Invalid(errors)));
+        for name in names {
+            let errors = collisions(&service.spec, [name.as_str()]);
+            let error = errors.into_iter().find(|field_error| field_error.field == "name");
+            if let Some(error) = error {
+                let message = || format!("service `{}`: {}", service.name, error.message);
+                found.entry(*name).or_insert_with(message);
+            }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Refuses a service whose template generates a secret under a name that is already set.
@@ -219,21 +237,17 @@ pub(super) fn invalid(field: &str, message: String) -> Refusal {
 }
 
 /// Refuses a variable whose name is a secret in the same scope, and vice versa.
+///
+/// # Errors
+/// The reason.
 pub(super) fn check_kind(
-    entries: &AllEntries,
-    of: &Locked,
+    own: &Entries,
     name: &VariableName,
     kind: EntryKind,
-) -> Result<(), Refusal> {
-    let Some(own) = entries.get(&(of.scope.project, of.scope.service)) else {
-        return Ok(());
-    };
+) -> Result<(), String> {
     let (taken, is) = match kind {
         EntryKind::Variable => (own.secrets.contains_key(name), "secret"),
         EntryKind::Secret => (own.variables.contains_key(name), "variable"),
     };
-    if taken {
-        return Err(invalid("name", format!("is already a {is} here; delete the {is} first")));
-    }
-    Ok(())
+    if taken { Err(format!("is already a {is} here; delete the {is} first")) } else { Ok(()) }
 }

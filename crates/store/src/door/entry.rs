@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use trueup_model::event::{Fact, SecretDeleted, VariableDeleted};
 use trueup_model::id::{OrgId, ServiceId};
+use trueup_model::variable::{Scope, VariableName};
 
 use super::config::{
-    EntryRequest, Locked, check_collisions, check_kind, check_limit, current_entries, lock,
-    record_change,
+    EntryRequest, Locked, check_kind, check_limit, current_entries, find_collisions, invalid, lock,
+    own_entries, record_change,
 };
 use super::write::Write;
 use super::{Refusal, RequestContext};
@@ -96,21 +97,31 @@ async fn delete(
     kind: EntryKind,
     wanted: &EntryRequest<'_>,
 ) -> Result<(), Refusal> {
-    let locked = lock(&mut write, wanted).await?;
+    let locked = lock(&mut write, wanted.project, wanted.service).await?;
     check_version(&mut write.tx, &locked, wanted, kind).await?;
     let before = current_entries(&mut write.tx, &locked).await?;
+    let fact = delete_value(&mut write, locked.scope, kind, wanted.name).await?;
+    record_change(&mut write, &locked, &before, vec![fact]).await?;
+    write.finish(()).await
+}
+
+/// Clears the value of an entry. Returns the fact to record.
+pub(super) async fn delete_value(
+    write: &mut Write<'_>,
+    scope: Scope,
+    kind: EntryKind,
+    name: &VariableName,
+) -> Result<Fact, Refusal> {
     let gone: Option<(i64,)> = sqlx::query_as(kind.deletion())
-        .bind(locked.scope.project.uuid())
-        .bind(locked.scope.service.map(ServiceId::uuid))
-        .bind(wanted.name.as_str())
+        .bind(scope.project.uuid())
+        .bind(scope.service.map(ServiceId::uuid))
+        .bind(name.as_str())
         .bind(write.principal_name())
         .bind(sql(write.now))
         .fetch_optional(&mut *write.tx)
         .await?;
     let (version,) = gone.ok_or(Refusal::NotFound(kind.word()))?;
-    let fact = kind.deleted(wanted.name.to_string(), version, write.principal());
-    record_change(&mut write, &locked, &before, fact).await?;
-    write.finish(()).await
+    Ok(kind.deleted(name.to_string(), version, write.principal()))
 }
 
 /// Checks version, kind, limit and collisions before an entry is set.
@@ -124,9 +135,12 @@ pub(super) async fn check(
 ) -> Result<AllEntries, Refusal> {
     check_version(tx, of, wanted, kind).await?;
     let before = current_entries(tx, of).await?;
-    check_kind(&before, of, wanted.name, kind)?;
-    check_limit(&before, of, wanted.name)?;
-    check_collisions(tx, of, wanted.name).await?;
+    let own = own_entries(&before, of);
+    check_kind(&own, wanted.name, kind).map_err(|message| invalid("name", message))?;
+    check_limit(&own, wanted.name)?;
+    if let Some(message) = find_collisions(tx, of, &[wanted.name]).await?.remove(wanted.name) {
+        return Err(invalid("name", message));
+    }
     Ok(before)
 }
 

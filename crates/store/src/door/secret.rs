@@ -53,7 +53,7 @@ async fn set(
     wanted: &SecretRequest<'_>,
 ) -> Result<Accepted<Secret>, Refusal> {
     let entry = &wanted.entry;
-    let locked = lock(&mut write, entry).await?;
+    let locked = lock(&mut write, entry.project, entry.service).await?;
     let before = check(&mut write.tx, &locked, entry, EntryKind::Secret).await?;
     let row = store(&mut write, locked.scope, wanted).await?;
     let fact = Fact::SecretSet(SecretSet {
@@ -61,7 +61,7 @@ async fn set(
         version: row.version,
         principal: write.principal(),
     });
-    record_change(&mut write, &locked, &before, fact).await?;
+    record_change(&mut write, &locked, &before, vec![fact]).await?;
     write.finish(Accepted { row, changed: true }).await
 }
 

@@ -93,7 +93,7 @@ async fn revoke(mut write: Write<'_>, wanted: &str) -> Result<TokenRow, Refusal>
         .await?;
     let fact = Fact::TokenRevoked(TokenRevoked {
         token: target.id,
-        name: target.name.clone(),
+        name: None,
         principal: write.principal(),
     });
     write.record(fact).await?;
@@ -160,7 +160,7 @@ pub(super) async fn insert(
         return Err(Refusal::NameTaken("token"));
     }
     let principal = write.principal();
-    let fact = Fact::TokenCreated(TokenCreated { token: id, name: name.clone(), role, principal });
+    let fact = Fact::TokenCreated(TokenCreated { token: id, name: None, role, principal });
     write.record(fact).await?;
     let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
     Ok(CreatedToken { row, text: Some(text) })

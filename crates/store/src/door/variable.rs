@@ -1,10 +1,9 @@
 //! Sets variables.
 
 use jiff::Timestamp;
-use sqlx::postgres::PgRow;
 use trueup_model::event::{Fact, VariableSet};
 use trueup_model::id::{OrgId, ServiceId};
-use trueup_model::variable::{Scope, Variable};
+use trueup_model::variable::{Scope, Variable, VariableName};
 use trueup_rules::admit::Refused;
 use trueup_rules::admit::variable::check_value;
 
@@ -40,31 +39,27 @@ async fn set(
     wanted: &EntryRequest<'_>,
     value: &str,
 ) -> Result<Accepted<Variable>, Refusal> {
-    let locked = lock(&mut write, wanted).await?;
+    let locked = lock(&mut write, wanted.project, wanted.service).await?;
     let before = check(&mut write.tx, &locked, wanted, EntryKind::Variable).await?;
-    let Some(row) = upsert(&mut write, locked.scope, wanted, value).await? else {
+    let Some((row, fact)) = set_value(&mut write, locked.scope, wanted.name, value).await? else {
         let all = list(&mut write.tx, locked.scope).await?;
         let found = all.into_iter().find(|variable| variable.name == *wanted.name);
         let row = found.ok_or(Refusal::NotFound("variable"))?;
         return Ok(Accepted { row, changed: false });
     };
-    let row = variable(&row)?;
-    let fact = Fact::VariableSet(VariableSet {
-        name: row.name.to_string(),
-        version: row.version,
-        principal: write.principal(),
-    });
-    record_change(&mut write, &locked, &before, fact).await?;
+    record_change(&mut write, &locked, &before, vec![fact]).await?;
     write.finish(Accepted { row, changed: true }).await
 }
 
 /// Sets the value, with a new version; `None` if it has this value already.
-async fn upsert(
+///
+/// Returns the fact to record, too.
+pub(super) async fn set_value(
     write: &mut Write<'_>,
     scope: Scope,
-    wanted: &EntryRequest<'_>,
+    name: &VariableName,
     value: &str,
-) -> Result<Option<PgRow>, Error> {
+) -> Result<Option<(Variable, Fact)>, Error> {
     let row = sqlx::query(
         "insert into variables as v
              (org_id, project_id, service_id, name, value, version, set_by, set_at)
@@ -77,11 +72,18 @@ async fn upsert(
     .bind(write.org().uuid())
     .bind(scope.project.uuid())
     .bind(scope.service.map(ServiceId::uuid))
-    .bind(wanted.name.as_str())
+    .bind(name.as_str())
     .bind(value)
     .bind(write.principal_name())
     .bind(sql(write.now))
     .fetch_optional(&mut *write.tx)
     .await?;
-    Ok(row)
+    let Some(row) = row else { return Ok(None) };
+    let variable = variable(&row)?;
+    let fact = Fact::VariableSet(VariableSet {
+        name: variable.name.to_string(),
+        version: variable.version,
+        principal: write.principal(),
+    });
+    Ok(Some((variable, fact)))
 }

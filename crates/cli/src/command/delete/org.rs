@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
 use trueup_api::org::Org;
 use trueup_api::receipt::OrgReceiptList;
 
 use super::Args;
+use super::poll::{Deletion, poll};
 use crate::command::receipt::org::{show, without_receipt};
 use crate::connect::context::{Connection, Context};
 use crate::failure::{Exit, Failure};
-
-/// How often the receipts are read while waiting.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
     name: &str,
@@ -36,8 +33,8 @@ pub(super) async fn run(
              accepted in it afterwards.",
             org.name
         );
-        let deed = format!("delete org {}", org.name);
-        args.confirmation.require(&deed, &question, context.terminal)?;
+        let operation = format!("delete org {}", org.name);
+        args.confirmation.require(&operation, &question, context.terminal)?;
     }
     let writing = args.dry.begin(&connection.client);
     let deleting = writing.client().org_delete(&org.id);
@@ -60,25 +57,18 @@ pub(super) async fn run(
     Ok(Exit::Ok)
 }
 
-/// Polls the receipts of an org until they are complete.
+/// Reads the receipts of an org until they are complete.
 async fn wait_complete(
     org: &Org,
     timeout: Duration,
     connection: &Connection,
 ) -> anyhow::Result<OrgReceiptList> {
-    let began = Instant::now();
-    loop {
+    let read = async || -> anyhow::Result<Deletion<OrgReceiptList>> {
         let receipts = connection.client.org_receipts(&org.id).await?;
         if receipts.complete {
-            return Ok(receipts);
+            return Ok(Deletion::Complete(receipts));
         }
-        if began.elapsed() > timeout {
-            let left = without_receipt(&receipts);
-            let message = format!("timed out: org/{} is not deleted yet: {left}", org.name);
-            return Err(Failure::new(Exit::TimedOut, message)
-                .hint("the deletion continues; wait longer with --timeout")
-                .into());
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+        Ok(Deletion::Pending(without_receipt(&receipts)))
+    };
+    poll(&format!("org/{}", org.name), timeout, read).await
 }

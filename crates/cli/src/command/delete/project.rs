@@ -2,19 +2,16 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
 use trueup_api::client::Terms;
 use trueup_api::project::Project;
 use trueup_api::service::ForceDeleteBody;
 use trueup_model::service::DesiredState;
 
 use super::Args;
+use super::poll::{Deletion, poll};
 use crate::connect::context::{Connection, Context};
 use crate::failure::{Exit, Failure};
 use crate::output::receipt;
-
-/// How often the project is read while waiting.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
     name: &str,
@@ -32,8 +29,8 @@ pub(super) async fn run(
             "Delete project {} with all of its services and their data, and its namespace {}?",
             project.name, project.namespace
         );
-        let deed = format!("delete project {}", project.name);
-        args.confirmation.require(&deed, &question, context.terminal)?;
+        let operation = format!("delete project {}", project.name);
+        args.confirmation.require(&operation, &question, context.terminal)?;
     }
     // By id: the name may belong to another project by now.
     let writing = args.dry.begin(&connection.client);
@@ -73,8 +70,8 @@ async fn force(
             "Force-complete the deletion of project {name}? Its namespace {namespace} in cluster \
              {cluster} stays there with everything left in it."
         );
-        let deed = format!("force-complete the deletion of project {name}");
-        args.confirmation.require(&deed, &question, context.terminal)?;
+        let operation = format!("force-complete the deletion of project {name}");
+        args.confirmation.require(&operation, &question, context.terminal)?;
     }
     let body = ForceDeleteBody { reason: reason.to_owned(), generation: project.generation };
     let writing = args.dry.begin(&connection.client);
@@ -95,16 +92,18 @@ async fn force(
 
 /// Prints the project, or its receipt once it is deleted.
 async fn show(
-    mut project: Project,
+    project: Project,
     hint: &str,
     args: &Args,
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    if args.wait {
-        let waiting = wait_deleted(project, args.timeout, connection);
-        project = context.wait("waiting for the deletion", waiting).await?;
-    }
+    let project = if args.wait {
+        let waiting = wait_deleted(&project, args.timeout, connection);
+        context.wait("waiting for the deletion", waiting).await?
+    } else {
+        project
+    };
     if context.output.print(context.terminal, &project)? {
         return Ok(Exit::Ok);
     }
@@ -121,24 +120,20 @@ async fn show(
     Ok(Exit::Ok)
 }
 
-/// Polls the project until it is deleted.
+/// Reads the project until it is deleted.
 async fn wait_deleted(
-    mut project: Project,
+    project: &Project,
     timeout: Duration,
     connection: &Connection,
 ) -> anyhow::Result<Project> {
-    let began = Instant::now();
-    while project.receipt.is_none() {
-        if began.elapsed() > timeout {
-            let why = project.status.conditions.first();
-            let why = why.map_or("no reason reported yet", |condition| &*condition.message);
-            let message = format!("timed out: project/{} is not deleted yet: {why}", project.name);
-            return Err(Failure::new(Exit::TimedOut, message)
-                .hint("the deletion continues; wait longer with --timeout")
-                .into());
+    let read = async || -> anyhow::Result<Deletion<Project>> {
+        let project = connection.client.project_get(&project.id).await?;
+        if project.receipt.is_some() {
+            return Ok(Deletion::Complete(project));
         }
-        sleep(POLL_INTERVAL).await;
-        project = connection.client.project_get(&project.id).await?;
-    }
-    Ok(project)
+        let why = project.status.conditions.first();
+        let why = why.map_or("no reason reported yet", |condition| &*condition.message);
+        Ok(Deletion::Pending(why.to_owned()))
+    };
+    poll(&format!("project/{}", project.name), timeout, read).await
 }
