@@ -1,6 +1,8 @@
 //! Plans: wire types and client methods.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trueup_model::id::PriceVersionId;
 use trueup_model::money::Currency;
 use trueup_model::name::Name;
 use utoipa::ToSchema;
@@ -57,9 +59,12 @@ pub struct PlanManifest {
     /// Whether the plan is retired: no new services; existing ones keep it.
     #[serde(default)]
     pub retired: bool,
+    /// When a changed price begins; if omitted, at once. Everything else applies at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_from: Option<Timestamp>,
 }
 
-/// A plan as it is shown.
+/// A plan as it is shown, with the price that holds now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     /// The plan's name.
@@ -101,6 +106,33 @@ pub struct Amount {
     pub text: String,
 }
 
+/// A price of a plan, from one moment to the next price. It never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanPrice {
+    /// `prc_…`
+    #[schema(value_type = PriceVersionId)]
+    pub id: String,
+    /// The first moment it holds.
+    pub from: Timestamp,
+    /// The first moment it no longer holds; null while it has no end.
+    pub until: Option<Timestamp>,
+    /// The price of one pod per hour.
+    pub hourly: Amount,
+    /// The price of one GiB of disk per hour.
+    pub disk_gib_hourly: Amount,
+    /// The name of the token that published it; `Trueup` for prices that Trueup came with.
+    pub created_by: String,
+    /// When it was published.
+    pub created_at: Timestamp,
+}
+
+/// The prices of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanPriceList {
+    /// Newest first. The first ones may begin in the future.
+    pub items: Vec<PlanPrice>,
+}
+
 /// A list of plans.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanList {
@@ -115,6 +147,14 @@ impl Client {
     /// See [`ClientError`].
     pub async fn plan_list(&self) -> Result<PlanList, ClientError> {
         self.get("/v1/plans").await
+    }
+
+    /// Every price that a plan has had and will have.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn plan_prices(&self, name: &str) -> Result<PlanPriceList, ClientError> {
+        self.get(&format!("/v1/plans/{}/prices", segment(name)?)).await
     }
 
     /// Creates or updates a plan; returns whether it changed. For operators.

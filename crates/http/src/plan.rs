@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use trueup_api::plan::{Amount, Plan, PlanList, PlanManifest};
+use trueup_api::plan::{Amount, Plan, PlanList, PlanManifest, PlanPrice, PlanPriceList};
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::{MAX_CPU_MILLIS, MAX_MEMORY_MIB};
 use trueup_model::money::{Currency, Money, ParseCurrencyError};
@@ -22,7 +22,7 @@ use crate::front::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::write::request::{DryRun, PlatformWriteRequest};
 
-/// Lists the plans.
+/// Lists the plans, with the prices that hold now.
 #[utoipa::path(get, path = "/v1/plans", operation_id = "plan_list", tag = "plans",
     responses((status = 200, body = PlanList)))]
 pub(crate) async fn plan_list(
@@ -30,11 +30,29 @@ pub(crate) async fn plan_list(
     caller: Caller,
 ) -> Answer<Json<PlanList>> {
     caller.must(Permission::Read)?;
-    let plans = state.app.list_plans().await?;
+    let plans = state.app.list_plans(state.clock.now()).await?;
     Ok(Json(PlanList { items: plans.iter().map(view).collect() }))
 }
 
+/// Lists every price that a plan has had and will have, newest first. Prices never change.
+#[utoipa::path(get, path = "/v1/plans/{plan}/prices", operation_id = "plan_prices", tag = "plans",
+    params(("plan" = Name, Path, description = "name")),
+    responses((status = 200, body = PlanPriceList)))]
+pub(crate) async fn plan_prices(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(plan): Path<String>,
+) -> Answer<Json<PlanPriceList>> {
+    caller.must(Permission::Read)?;
+    let found = state.app.list_plan_prices(&plan).await?;
+    let prices = found.ok_or_else(|| Failure::not_found("plan"))?;
+    Ok(Json(PlanPriceList { items: prices.iter().map(price_view).collect() }))
+}
+
 /// Creates or updates a plan. For operators.
+///
+/// Another price is a new version, from `effective_from` on or at once; former prices stay on
+/// record. A price that is published for later is not withdrawn: the next one begins after it.
 #[utoipa::path(put, path = "/v1/plans/{plan}", operation_id = "plan_put", tag = "plans",
     params(("plan" = Name, Path, description = "name"), DryRun),
     request_body = PlanManifest,
@@ -49,9 +67,11 @@ pub(crate) async fn plan_put(
     change.must(Permission::ManagePlatform)?;
     matches_path("kind", manifest.kind.as_deref(), "Plan")?;
     matches_path("name", manifest.name.as_deref(), &plan)?;
+    let effective_from = manifest.effective_from;
     let plan = read(&plan, manifest)?;
-    let changed = change.app().put_plan(&plan, &change.context(), change.now()).await?;
-    change.created(changed, &view(&plan))
+    let (context, now) = (change.context(), change.now());
+    let put = change.app().put_plan(&plan, effective_from, &context, now).await?;
+    change.created(put.changed, &view(&put.row))
 }
 
 fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
@@ -93,6 +113,19 @@ fn read(path: &str, manifest: PlanManifest) -> Answer<plan::Plan> {
         disk_gib_hourly_micros: manifest.disk_gib_hourly_micros,
         retired: manifest.retired,
     })
+}
+
+fn price_view(price: &plan::PlanPrice) -> PlanPrice {
+    let disk = Money { micros: price.disk_gib_hourly_micros, ..price.hourly };
+    PlanPrice {
+        id: price.version.to_string(),
+        from: price.from,
+        until: price.until,
+        hourly: money(price.hourly),
+        disk_gib_hourly: money(disk),
+        created_by: price.created_by.clone(),
+        created_at: price.created_at,
+    }
 }
 
 /// An amount of money, exact and formatted.

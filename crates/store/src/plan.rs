@@ -1,30 +1,34 @@
 //! Plans: priced sizes, the same for every org.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::types::Json;
 use trueup_model::name::Name;
+use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 
 use crate::db::pool::Tx;
-use crate::db::row::read_json;
+use crate::db::row::{json, read_json};
 use crate::{App, Error};
 
 impl App {
-    /// Every plan, including retired ones.
+    /// Every plan with the price that holds now, including retired ones.
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn list_plans(&self) -> Result<Vec<Plan>, Error> {
+    pub async fn list_plans(&self, now: Timestamp) -> Result<Vec<Plan>, Error> {
+        let mut tx = self.begin_at(PLATFORM, now).await?;
         let rows: Vec<(Json<Value>, bool)> = sqlx::query_as(
             "select body, retired from plans
              order by retired, (body #>> '{hourly,micros}')::bigint, name",
         )
-        .fetch_all(self.pool())
+        .fetch_all(&mut *tx)
         .await?;
         rows.into_iter().map(plan).collect()
     }
 }
 
+/// A plan with the price that holds at the time of the transaction.
 pub(crate) async fn find(tx: &mut Tx, name: Option<&Name>) -> Result<Option<Plan>, Error> {
     let Some(name) = name else { return Ok(None) };
     let row: Option<(Json<Value>, bool)> =
@@ -35,7 +39,18 @@ pub(crate) async fn find(tx: &mut Tx, name: Option<&Name>) -> Result<Option<Plan
     row.map(plan).transpose()
 }
 
-fn plan((body, retired): (Json<Value>, bool)) -> Result<Plan, Error> {
+/// Reads a plan from its columns.
+pub(crate) fn plan((body, retired): (Json<Value>, bool)) -> Result<Plan, Error> {
     let plan: Plan = read_json("plan", body)?;
     Ok(Plan { retired, ..plan })
+}
+
+/// The stored body of a plan: all of it but the price, which has versions.
+pub(crate) fn body(plan: &Plan) -> Json<Value> {
+    let mut body = json(plan);
+    if let Value::Object(fields) = &mut body.0 {
+        fields.remove("hourly");
+        fields.remove("disk_gib_hourly_micros");
+    }
+    body
 }
