@@ -43,7 +43,7 @@ plans: ## Run every fault plan, where `make test` runs a fixed sample; WORKLOAD=
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
 	TRUEUP_ALL_PLANS=1 $(if $(WORKLOAD),TRUEUP_WORKLOAD=$(WORKLOAD)) \
-		cargo test --locked --workspace -- plans:: --nocapture
+		cargo test --locked --workspace -- plans:: routes_to_one_state:: --nocapture
 
 soak: ## Kill, pause and restart two replicas under load for SOAK_SECONDS (300), and say what held
 	@scripts/toolchain --with-go

@@ -174,6 +174,15 @@ impl Client {
         self.body(response, path).await
     }
 
+    pub(crate) async fn patch<B: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<T, ClientError> {
+        let response = self.send(self.request(Method::PATCH, path).json(body), path).await?;
+        self.body(response, path).await
+    }
+
     pub(crate) async fn remove(&self, path: &str) -> Result<(), ClientError> {
         let response = self.send(self.request(Method::DELETE, path), path).await?;
         if is_preview(&response) { self.body(response, path).await } else { Ok(()) }

@@ -7,6 +7,7 @@ use trueup_model::id::{ClusterId, FindingId};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, query, segment};
+use crate::plan::Amount;
 
 /// A finding as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,6 +27,9 @@ pub struct Finding {
     /// The owner in its label: `svc_…` or `prj_…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// What it would be sold for per hour; absent if the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly: Option<Amount>,
     /// When it was found.
     pub found_at: Timestamp,
     /// When it was last seen.

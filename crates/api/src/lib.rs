@@ -7,7 +7,9 @@
 
 pub mod client;
 pub mod cluster;
+pub mod conflict;
 pub mod domain;
+pub mod drift;
 pub mod endpoint;
 pub mod event;
 pub mod finding;

@@ -46,9 +46,13 @@ pub struct PreviewUnit {
     /// The price per month now; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly_before: Option<Amount>,
-    /// The price per month after the write; absent without a plan.
+    /// The price per month after the write, of the price version that holds now; absent without a
+    /// plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly_after: Option<Amount>,
+    /// The number of pods that `monthly_after` is for if it is autoscaled: its maximum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priced_pods: Option<u32>,
 }
 
 /// The kind of a unit.

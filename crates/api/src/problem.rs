@@ -104,6 +104,10 @@ pub enum Code {
     #[serde(rename = "TU1305")]
     #[strum(serialize = "TU1305", message = "Preview cannot be applied", props(status = 409))]
     PreviewNotReady,
+    /// A person, a policy or a later change has decided about the divergence or conflict already.
+    #[serde(rename = "TU1306")]
+    #[strum(serialize = "TU1306", message = "Already decided", props(status = 409))]
+    AlreadyDecided,
     /// The request exceeds the quota of the org.
     #[serde(rename = "TU1401")]
     #[strum(serialize = "TU1401", message = "Quota exceeded", props(status = 409))]

@@ -3,6 +3,7 @@
 use reqwest::{Method, RequestBuilder};
 use serde::{Deserialize, Serialize};
 use trueup_model::ProjectId;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::name::Name;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::DesiredState;
@@ -10,6 +11,7 @@ use trueup_model::status::Reconciliation;
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, is_change, segment};
+use crate::drift::DriftManifest;
 use crate::service::ServiceStatus;
 use crate::service::{ForceDeleteBody, Terms};
 
@@ -25,6 +27,10 @@ pub struct ProjectManifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Name>)]
     pub name: Option<String>,
+    /// What happens when other writers change objects of its services that have no policy of their
+    /// own; if omitted, the project has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftManifest>,
 }
 
 /// A project as it is shown.
@@ -43,6 +49,9 @@ pub struct Project {
     pub desired: DesiredState,
     /// Raised by every accepted change.
     pub generation: i64,
+    /// The drift policy of its services, where they have none of their own; absent if there is none.
+    #[serde(default, skip_serializing_if = "DriftPolicy::is_empty")]
+    pub drift: DriftPolicy,
     /// Whether the observed state carries the newest generation.
     pub reconciliation: Reconciliation,
     /// What was observed of its namespace and policies.

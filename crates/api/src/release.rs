@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use trueup_model::id::ReleaseId;
+use trueup_model::id::{PriceVersionId, ReleaseId};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use utoipa::ToSchema;
@@ -30,6 +30,11 @@ pub struct Release {
     /// The plan, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// `prc_…`: the price of the plan that held when it was accepted; absent without a plan, and for
+    /// releases that are older than price versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<PriceVersionId>)]
+    pub price_version: Option<String>,
     /// The parameters as they were given.
     #[schema(value_type = Object)]
     pub parameters: Map<String, Value>,

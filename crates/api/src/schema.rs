@@ -23,6 +23,8 @@ pub const MAX_LINES: u32 = 10_000;
 pub const MAX_SENTENCE: usize = 300;
 /// The longest lifetime of a token, in days.
 pub const MAX_DAYS: u32 = 3650;
+/// The longest time that the decision about a conflict may hold, in hours: a year.
+pub const MAX_HOURS: u32 = 366 * 24;
 /// The most CPU of a plan; more is a mistake in the manifest.
 pub const MAX_CPU_MILLIS: u32 = 1_000_000;
 /// The most memory of a plan.
@@ -77,6 +79,8 @@ schemas! {
     TokenName => text("^[A-Za-z0-9](?:[A-Za-z0-9._@ -]*[A-Za-z0-9])?$", 1, token::MAX_NAME);
     /// A number of days.
     Days => integer(1, i64::from(MAX_DAYS));
+    /// A number of hours.
+    Hours => integer(1, i64::from(MAX_HOURS));
     /// Thousandths of a core.
     PlanCpu => integer(1, i64::from(MAX_CPU_MILLIS));
     /// Mebibytes of memory.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trueup_model::ServiceId;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
 use trueup_model::observation::Cause;
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 
 pub(crate) use self::client::service_path;
 pub use self::client::{Accepted, ServiceQuery, Terms};
+use crate::drift::{Difference, DriftManifest};
 use crate::freeze::Freeze;
 use crate::plan::Amount;
 use crate::schema::{Generation, Percent, Pods, Sentence};
@@ -52,6 +54,9 @@ pub struct ServiceManifest {
     #[serde(default)]
     #[schema(value_type = Object)]
     pub parameters: Map<String, Value>,
+    /// What happens when other writers change its objects; if omitted, it has no policy of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftManifest>,
 }
 
 /// A service as it is shown.
@@ -80,6 +85,9 @@ pub struct Service {
     /// The bounds of autoscaling, if it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<AutoscaleBody>,
+    /// Its own drift policy; absent if the project or the template decides.
+    #[serde(default, skip_serializing_if = "DriftPolicy::is_empty")]
+    pub drift: DriftPolicy,
     /// The desired state.
     pub desired: DesiredState,
     /// The generation, incremented by every accepted change.
@@ -101,6 +109,10 @@ pub struct Service {
     /// The recorded objects. Only in the response for a single service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ServiceObject>,
+    /// The differences that stand: to be reverted, proposed for adoption, ignored or in conflict. Only
+    /// in the response for a single service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub divergences: Vec<Difference>,
     /// The deletion receipt: the evidence that nothing is left. Only in the response for a single
     /// service.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::name::Name;
 use trueup_model::spec::{Probe, Protocol, Workload};
 use trueup_model::template::{ParameterKind, TemplateRef};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
+use crate::drift::DriftManifest;
 use crate::schema::{PortName, Sentence};
 
 /// The body that publishes a template version, and its document in a file.
@@ -50,6 +52,10 @@ pub struct TemplateManifest {
     /// are reported together with all others.
     #[schema(value_type = TemplateSpec)]
     pub spec: Value,
+    /// What happens when other writers change objects of its services, where neither they nor their
+    /// project have a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftManifest>,
 }
 
 /// The spec of a service before its parameters are set.
@@ -191,6 +197,10 @@ pub struct Template {
     /// The images that its services may run; absent for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<TemplateImages>,
+    /// The drift policy of its services, where neither they nor their project have one; absent if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "DriftPolicy::is_empty")]
+    pub drift: DriftPolicy,
     /// Set if the version is deprecated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<TemplateDeprecated>,

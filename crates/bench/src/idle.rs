@@ -15,6 +15,7 @@ const FEW_LAST: Duration = Duration::from_secs(60);
 const MANY_LAST: Duration = Duration::from_secs(120);
 /// Postgres updates its row statistics with a delay.
 const STATS_DELAY: Duration = Duration::from_secs(2);
+const WRITES: [&str; 3] = ["apply", "patch", "delete"];
 
 /// What was measured while nothing should happen.
 struct Rest {
@@ -69,11 +70,11 @@ async fn rest(
     install.quiet().await?;
     tokio::time::sleep(STATS_DELAY).await;
     let (objects, rows, calls) =
-        (versions(&cluster.kube).await?, rows(install).await?, calls(install).await?);
+        (versions(&cluster.kube).await?, rows(install).await?, install.calls(&WRITES).await?);
     let before = cpu_seconds(install.pid)?;
     tokio::time::sleep(last).await;
     let cpu = cpu_seconds(install.pid)? - before;
-    let written = self::calls(install).await?.saturating_sub(calls);
+    let written = install.calls(&WRITES).await?.saturating_sub(calls);
     let mut rows_now = self::rows(install).await?;
     rows_now.retain(|name, count| {
         *count -= rows.get(name).copied().unwrap_or_default();
@@ -100,14 +101,4 @@ async fn rows(install: &Install) -> anyhow::Result<BTreeMap<String, i64>> {
     .fetch_all(&install.db)
     .await?;
     Ok(rows.into_iter().collect())
-}
-
-/// Write calls to Kubernetes, by Trueup's own counter.
-async fn calls(install: &Install) -> anyhow::Result<usize> {
-    let text = install.metrics().await?;
-    let writes = ["apply", "patch", "delete"].map(|verb| format!("verb=\"{verb}\""));
-    let lines = text.lines().filter(|line| line.starts_with("trueup_cluster_calls_total"));
-    let counts = lines.filter(|line| writes.iter().any(|verb| line.contains(verb)));
-    let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
-    Ok(counts.sum())
 }

@@ -182,6 +182,16 @@ impl Install {
         Ok(String::from_utf8(answer.body)?)
     }
 
+    /// Calls to Kubernetes with these verbs, by Trueup's own counter.
+    pub(crate) async fn calls(&self, verbs: &[&str]) -> anyhow::Result<usize> {
+        let text = self.metrics().await?;
+        let verbs: Vec<String> = verbs.iter().map(|verb| format!("verb=\"{verb}\"")).collect();
+        let lines = text.lines().filter(|line| line.starts_with("trueup_cluster_calls_total"));
+        let counts = lines.filter(|line| verbs.iter().any(|verb| line.contains(verb)));
+        let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+        Ok(counts.sum())
+    }
+
     /// Stops Trueup; the cluster stays.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.db.close().await;

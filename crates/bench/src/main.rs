@@ -13,6 +13,7 @@
 
 mod accept;
 mod converge;
+mod drift;
 mod floor;
 mod idle;
 mod install;
@@ -33,7 +34,7 @@ use crate::machine::Machine;
 use crate::table::Row;
 
 /// All of them, in the order they run.
-const BENCHES: [&str; 5] = ["converge", "repair", "idle", "accept", "list"];
+const BENCHES: [&str; 6] = ["converge", "repair", "drift", "idle", "accept", "list"];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -62,6 +63,7 @@ async fn bench(name: &str) -> anyhow::Result<Vec<Row>> {
     match name {
         "converge" => Box::pin(converge::run()).await,
         "repair" => Box::pin(repair::run()).await,
+        "drift" => Box::pin(drift::run()).await,
         "idle" => Box::pin(idle::run()).await,
         "accept" => Box::pin(accept::run()).await,
         _ => Box::pin(list::run()).await,

@@ -1,4 +1,4 @@
-//! The only clock of the command line, used to print ages.
+//! The only clock of the command line, used to print ages and to begin reports.
 //!
 //! Order and state come from the server, never from this clock.
 

@@ -5,12 +5,13 @@ pub mod apply;
 pub mod audit;
 pub mod catalog;
 pub mod cluster;
+pub mod conflicts;
 pub mod context;
 pub mod delete;
 pub mod describe;
 pub mod domain;
+pub mod drift;
 pub mod endpoint;
-pub mod entry;
 pub mod entry_preview;
 pub mod env;
 pub mod events;
@@ -66,6 +67,9 @@ pub enum Command {
     Reconcile(freeze::ReconcileArgs),
     Freeze(freeze::FreezeArgs),
     Unfreeze(freeze::UnfreezeArgs),
+    Drift(drift::Args),
+    Approve(drift::ApproveArgs),
+    Conflicts(conflicts::Args),
     Run(run::Args),
     Delete(delete::Args),
     Receipts(receipt::ListArgs),
@@ -118,6 +122,9 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Reconcile(args) => Box::pin(freeze::reconcile(args, context)).await?,
         Command::Freeze(args) => Box::pin(freeze::freeze(args, context)).await?,
         Command::Unfreeze(args) => Box::pin(freeze::unfreeze(args, context)).await?,
+        Command::Drift(args) => Box::pin(drift::run(args, context)).await?,
+        Command::Approve(args) => Box::pin(drift::approve(args, context)).await?,
+        Command::Conflicts(args) => Box::pin(conflicts::run(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Receipts(args) => Box::pin(receipt::list(args, context)).await?,

@@ -15,19 +15,24 @@ impl Confirmation {
     /// Returns if the user agrees, and otherwise an error that ends the command.
     ///
     /// Without a terminal the command cannot ask, and silence is not consent: only `--yes` is.
-    /// `deed` completes the sentence "refusing to …".
-    pub fn require(self, deed: &str, question: &str, terminal: Terminal) -> anyhow::Result<()> {
+    /// `operation` completes the sentence "refusing to …".
+    pub fn require(
+        self,
+        operation: &str,
+        question: &str,
+        terminal: Terminal,
+    ) -> anyhow::Result<()> {
         if self.yes {
             return Ok(());
         }
         match terminal.confirm(question)? {
             Some(true) => Ok(()),
             Some(false) => {
-                let message = format!("did not {deed}: not confirmed");
+                let message = format!("did not {operation}: not confirmed");
                 Err(Failure::new(Exit::Failed, message).hint("answer y, or pass --yes").into())
             }
             None => {
-                let message = format!("refusing to {deed} without confirmation: pass --yes");
+                let message = format!("refusing to {operation} without confirmation: pass --yes");
                 Err(Failure::new(Exit::Usage, message).into())
             }
         }

@@ -15,9 +15,12 @@ use trueup_api::service::ServiceManifest;
 use crate::output::spelling::nearest;
 
 const KINDS: [&str; 3] = ["Plan", "Project", "Service"];
-const PROJECT_FIELDS: [&str; 2] = ["kind", "name"];
-const SERVICE_FIELDS: [&str; 6] = ["kind", "name", "project", "template", "plan", "parameters"];
-const PLAN_FIELDS: [&str; 11] = [
+const PROJECT_FIELDS: [&str; 3] = ["kind", "name", "drift"];
+const SERVICE_FIELDS: [&str; 7] =
+    ["kind", "name", "project", "template", "plan", "parameters", "drift"];
+const DRIFT_FIELDS: [&str; 3] = ["verdict", "adopt", "rules"];
+const DRIFT_RULE_FIELDS: [&str; 3] = ["kind", "path", "verdict"];
+const PLAN_FIELDS: [&str; 12] = [
     "kind",
     "name",
     "summary",
@@ -29,6 +32,7 @@ const PLAN_FIELDS: [&str; 11] = [
     "currency",
     "nodes",
     "retired",
+    "effective_from",
 ];
 
 /// A valid document.
@@ -175,12 +179,11 @@ fn validate(document: Value) -> Result<Manifest, ManifestError> {
             return Err(ManifestError::new(format!("field `kind`: `{other}` is not known"), fix));
         }
     };
-    if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
-        return Err(unknown_field(kind, unknown, known));
-    }
+    check_fields(kind, &fields, known)?;
     let name = text(&fields, "name")?
         .ok_or_else(|| ManifestError::new("field `name` is missing", "add `name: …`"))?
         .to_owned();
+    check_drift(&fields)?;
     match kind {
         "Project" => return Ok(Manifest::Project { name, body: typed(fields)? }),
         "Plan" => return Ok(Manifest::Plan { name, body: typed(fields)? }),
@@ -201,6 +204,36 @@ fn validate(document: Value) -> Result<Manifest, ManifestError> {
         ));
     }
     Ok(Manifest::Service { name, body: typed(fields)? })
+}
+
+/// Checks the fields of a drift policy. The server checks their words.
+fn check_drift(fields: &Map<String, Value>) -> Result<(), ManifestError> {
+    let policy = match fields.get("drift") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(policy)) => policy,
+        Some(_) => {
+            return Err(ManifestError::new(
+                "field `drift` is not a drift policy",
+                "write `drift:`, and below it `  verdict: ignore`, or `  rules:` with a list",
+            ));
+        }
+    };
+    check_fields("drift policy", policy, &DRIFT_FIELDS)?;
+    let rules = policy.get("rules").and_then(Value::as_array).into_iter().flatten();
+    rules
+        .filter_map(Value::as_object)
+        .try_for_each(|rule| check_fields("drift rule", rule, &DRIFT_RULE_FIELDS))
+}
+
+fn check_fields(
+    kind: &str,
+    fields: &Map<String, Value>,
+    known: &[&str],
+) -> Result<(), ManifestError> {
+    match fields.keys().find(|field| !known.contains(&field.as_str())) {
+        Some(unknown) => Err(unknown_field(kind, unknown, known)),
+        None => Ok(()),
+    }
 }
 
 fn unknown_field(kind: &str, field: &str, known: &[&str]) -> ManifestError {
@@ -281,6 +314,27 @@ name: shop
         assert!(matches!(&found[1].1, Ok(Manifest::Project { name, .. }) if name == "shop"));
     }
 
+    #[test]
+    fn services_and_projects_have_drift_policies() {
+        let policy = "drift:\n  verdict: enforce\n  rules:\n  - path: spec.replicas\n    \
+                      verdict: ignore\n";
+        let service = "kind: Service\nname: web\ntemplate: web@1\n";
+        let text = format!("{service}{policy}---\nkind: Project\nname: shop\n{policy}");
+        let found = parse("web.yaml", &text);
+        let [
+            (_, Ok(Manifest::Service { body, .. })),
+            (_, Ok(Manifest::Project { body: shop, .. })),
+        ] = &found[..]
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(body.drift, shop.drift);
+        let policy = body.drift.as_ref().unwrap();
+        assert_eq!(policy.verdict.as_deref(), Some("enforce"));
+        assert_eq!(policy.rules[0].path.as_deref(), Some("spec.replicas"));
+        assert_eq!(policy.rules[0].verdict, "ignore");
+    }
+
     /// A field that is missing in the list of known ones would be refused although the API takes it.
     #[test]
     fn every_field_of_the_api_is_known() {
@@ -288,12 +342,13 @@ name: shop
             "kind": "Plan", "name": "fast", "summary": "Fast.", "cpu_millis": 250,
             "memory_mib": 256, "gpus": 0, "hourly_micros": 1, "disk_gib_hourly_micros": 1,
             "currency": "EUR", "nodes": "fast", "retired": false,
+            "effective_from": "2026-03-01T00:00:00Z",
         });
         let service = json!({
             "kind": "Service", "name": "web", "project": "shop", "template": "web@1",
-            "plan": "small", "parameters": {},
+            "plan": "small", "parameters": {}, "drift": {},
         });
-        let project = json!({"kind": "Project", "name": "shop"});
+        let project = json!({"kind": "Project", "name": "shop", "drift": {}});
         for (document, known) in [
             (plan, &PLAN_FIELDS[..]),
             (service, &SERVICE_FIELDS[..]),
@@ -341,6 +396,15 @@ name: shop
                 ["document 1", "`paramters`", "did you mean `parameters`?"],
             ),
             (format!("{base}parameters: 3\n"), ["document 1", "`parameters`", "replicas: 2"]),
+            (format!("{base}drift: ignore\n"), ["document 1", "`drift`", "verdict: ignore"]),
+            (
+                format!("{base}drift: {{rule: []}}\n"),
+                ["document 1", "`rule` is not known in a drift policy", "did you mean `rules`?"],
+            ),
+            (
+                format!("{base}drift: {{rules: [{{pth: spec.replicas, verdict: ignore}}]}}\n"),
+                ["document 1", "`pth` is not known in a drift rule", "did you mean `path`?"],
+            ),
             ("name: web\n".to_owned(), ["document 1", "`kind` is missing", "kind: Service"]),
             (
                 "kind: Servce\nname: a\n".to_owned(),

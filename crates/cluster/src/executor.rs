@@ -3,10 +3,12 @@
 //! Orders come in, reports go out. It re-plans a unit when its order changes, when a watch reports
 //! a change of its objects, and when a retry is due.
 
+mod drift;
 mod dry_run;
 pub(crate) mod pass;
 mod queue;
 mod report;
+mod rounds;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,6 +26,7 @@ use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::{Clock, ProjectId};
+use trueup_rules::drift::decide::may_keep_any;
 use trueup_rules::fair_queue::backoff;
 use trueup_rules::render::proof::ProofKey;
 
@@ -39,6 +42,7 @@ use crate::observe::notice::{Notes, Notices};
 use crate::observe::resync::Resync;
 use crate::observe::warnings::CachedWarnings;
 use crate::verbs::Cluster;
+use drift::{carry_over, forget_ended};
 pub use dry_run::DryRunError;
 use queue::Queue;
 use report::{is_forbidden, is_new, panic_report};
@@ -187,6 +191,9 @@ impl Executor {
 /// State of one unit.
 struct Slot {
     order: Order,
+    /// The order that this one replaced, until the unit is converged. Kept only where values of
+    /// other writers may be.
+    former: Option<Arc<Order>>,
     /// Options of the order; `fresh` is cleared by the first pass.
     why: Why,
     running: bool,
@@ -196,6 +203,16 @@ struct Slot {
     waiters: Vec<oneshot::Sender<Outcome>>,
     tries: u32,
     memory: PassMemory,
+}
+
+impl Slot {
+    /// Keeps the order that is about to be replaced. If the one before it was never converged, the
+    /// objects may still be as that wanted them.
+    fn keep_former(&mut self) {
+        if self.former.is_none() {
+            self.former = Some(Arc::new(self.order.clone()));
+        }
+    }
 }
 
 struct Work {
@@ -250,9 +267,13 @@ impl Work {
                         order.recorded.insert(key.clone(), uid.clone());
                     }
                 }
+                carry_over(&mut order.drift, &slot.order.drift, self.shared.clock.now());
                 if slot.order.generation != order.generation {
                     // The first read was made for another generation.
                     slot.memory.first = None;
+                    if may_keep_any(&order.drift) {
+                        slot.keep_former();
+                    }
                 }
                 slot.order = *order;
                 slot.why = Why { fresh: slot.why.fresh || why.fresh, ..why };
@@ -263,6 +284,7 @@ impl Work {
             None => {
                 let slot = Slot {
                     order: *order,
+                    former: None,
                     why,
                     running: false,
                     dirty: false,
@@ -322,13 +344,14 @@ impl Work {
                 continue;
             };
             let (order, memory) = (slot.order.clone(), slot.memory.clone());
+            let former = slot.former.clone();
             let fresh = mem::take(&mut slot.why.fresh);
             let trace = slot.why.trace.clone().unwrap_or_default();
             let span = tracing::info_span!("pass", %unit, generation = order.generation, trace);
             let project_ready = self.project_ready(order.project);
             let shared = Arc::clone(&self.shared);
-            let input = PassInput { project_ready, fresh };
-            let pass = async move { shared.pass(order, input, memory).await };
+            let input = PassInput { project_ready, fresh, former };
+            let pass = async move { shared.pass(order, &input, memory).await };
             let pass = passes.spawn(pass.instrument(span));
             self.running.insert(pass.id(), unit);
             if let Some(slot) = self.slots.get_mut(&unit) {
@@ -354,7 +377,7 @@ impl Work {
 
     /// Handles the end of a pass: sends the report, answers the waiters, and requeues the unit.
     async fn finish_pass(&mut self, ended: PassResult) {
-        let PassResult { order, report, memory, requeue_at } = ended;
+        let PassResult { order, report, memory, learned, requeue_at } = ended;
         let unit = report.unit;
         let Some(slot) = self.slots.get_mut(&unit) else {
             return;
@@ -366,8 +389,15 @@ impl Work {
             // Only the uids: the order may have been replaced meanwhile, for example by a freeze.
             slot.order.recorded.extend(order.recorded);
         }
+        learned.merge_into(&mut slot.order.drift);
         let was_ready = slot.last.as_ref().is_some_and(|last| last.outcome == Outcome::Converged);
         let is_ready = report.outcome == Outcome::Converged;
+        if current && is_ready {
+            slot.former = None;
+            if let Some(seen) = &report.observation {
+                forget_ended(&mut slot.order.drift, &seen.divergences);
+            }
+        }
         let changed = slot.last.as_ref().is_none_or(|last| is_new(last, &report));
         let outcome = report.outcome.clone();
         let finished = report.receipt.is_some() && current;

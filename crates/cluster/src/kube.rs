@@ -10,12 +10,15 @@ mod address;
 mod answer;
 mod call;
 mod contents;
+mod growth;
+mod list;
 mod log;
 mod provision;
 pub mod rbac;
 #[cfg(test)]
 mod stub;
 mod watch;
+mod writer_policy;
 
 use std::fmt;
 use std::path::Path;
@@ -35,6 +38,7 @@ use address::Address;
 use answer::{call_error, no_such_object};
 pub use call::DEADLINE;
 use call::{Content, Reply};
+use list::Detail;
 
 /// The field manager of everything Trueup writes.
 const MANAGER: &str = "trueup";
@@ -116,49 +120,6 @@ impl Kube {
         Self::split(client.clone(), client)
     }
 
-    /// Lists all objects of a kind at this address.
-    async fn list_all(
-        &self,
-        kind: Kind,
-        address: Address,
-        content: Content<'_>,
-    ) -> Result<List, CallError> {
-        match self.pages(kind, &address, content).await {
-            // The continue token expired during the list; retry once.
-            Err(CallError::Expired) => self.pages(kind, &address, content).await,
-            outcome => outcome,
-        }
-    }
-
-    /// Reads all pages; they all have the version of the first.
-    async fn pages(
-        &self,
-        kind: Kind,
-        address: &Address,
-        content: Content<'_>,
-    ) -> Result<List, CallError> {
-        let mut objects = Vec::new();
-        let mut next = String::new();
-        loop {
-            let mut address = address.clone().with("limit", PAGE);
-            if !next.is_empty() {
-                address = address.with("continue", &next);
-            }
-            // The watcher has no access to secrets.
-            let client = if Kind::READ.contains(&kind) { &self.client } else { &self.watcher };
-            let reply = self.send_as(client, Method::GET, address, content).await?;
-            let mut page = reply.into_object(kind)?;
-            objects.extend(answer::take_items(&mut page, kind));
-            next = answer::text(&page, "/metadata/continue");
-            if next.is_empty() {
-                return Ok(List {
-                    objects,
-                    version: answer::text(&page, "/metadata/resourceVersion"),
-                });
-            }
-        }
-    }
-
     /// The cluster's identity: the uid of its `kube-system` namespace, which is unique and as old
     /// as the cluster.
     ///
@@ -226,7 +187,12 @@ impl Kube {
     ) -> Result<Value, CallError> {
         let reply =
             self.send(Method::PATCH, address.with("fieldManager", MANAGER), content).await?;
-        object_of(reply, key.kind)
+        match object_of(reply, key.kind) {
+            Err(CallError::Refused(message)) if growth::is_refused(key.kind, &message) => {
+                Err(self.growth_refused(key).await)
+            }
+            answer => answer,
+        }
     }
 }
 
@@ -256,18 +222,18 @@ impl Cluster for Kube {
     }
 
     fn list(&self, kind: Kind, scope: Scope) -> Answer<'_, List> {
-        self.list_all(kind, Address::all(kind).select(kind, scope), Content::Nothing).boxed()
+        self.list_all(kind, Address::all(kind).select(kind, scope), Detail::Whole).boxed()
     }
 
     fn versions(&self, kind: Kind) -> Answer<'_, List> {
         let ours = Address::all(kind).select(kind, Scope::Ours);
-        self.list_all(kind, ours, Content::MetadataOnly).boxed()
+        self.list_all(kind, ours, Detail::Versions).boxed()
     }
 
     fn versions_in<'a>(&'a self, kind: Kind, namespace: &'a str) -> Answer<'a, List> {
         async move {
             let ours = Address::in_namespace(kind, namespace)?.select(kind, Scope::Ours);
-            self.list_all(kind, ours, Content::MetadataOnly).await
+            self.list_all(kind, ours, Detail::Versions).await
         }
         .boxed()
     }

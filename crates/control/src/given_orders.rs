@@ -33,6 +33,7 @@ impl GivenOrders {
 
 #[cfg(test)]
 mod tests {
+    use trueup_model::drift::DriftPolicy;
     use trueup_model::freeze::{Freeze, FreezeScope};
     use trueup_model::project::Project;
     use trueup_model::service::DesiredState;
@@ -47,6 +48,7 @@ mod tests {
             cluster: "cls_01h455vb4pex5vsknk084sn02q".parse().unwrap(),
             namespace: "shop-1".to_owned(),
             generation,
+            drift: DriftPolicy::default(),
         })
     }
 

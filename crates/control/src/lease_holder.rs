@@ -17,9 +17,10 @@ use trueup_model::report::Report;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Decryptor;
 use trueup_rules::render::proof::ProofKey;
-use trueup_store::{Error, Lease, Observer, Signals, Turn, Worker};
+use trueup_store::{App, Error, Lease, Observer, Signals, Turn, Worker};
 
 use crate::acceptance_timer::AcceptanceTimer;
+use crate::adopter::Adopter;
 use crate::backlog::Backlog;
 use crate::contact::{Contact, Contacted};
 use crate::deadline::{within, within_time};
@@ -46,6 +47,8 @@ const FREEZE_POLL: Duration = Duration::from_secs(1);
 pub struct LeaseHolder {
     /// The database.
     pub worker: Worker,
+    /// The door, for values that a drift policy adopts.
+    pub app: App,
     /// Signals from and to the other parts of this process.
     pub signals: Signals,
     /// The clock.
@@ -188,6 +191,14 @@ impl LeaseHolder {
             executor: Arc::clone(&executor),
         };
         loops.spawn(finding_recorder.run());
+        let adopter = Adopter {
+            app: self.app.clone(),
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            lease,
+        };
+        loops.spawn(adopter.run());
         let recorder = Recorder {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),

@@ -8,6 +8,7 @@
 //!   - `report_writer` records the executor's reports;
 //!   - `recorder` records transitions of pods, disks and nodes;
 //!   - `finding_recorder` records labelled objects without a record, and removes them on request;
+//!   - `adopter` adopts values whose drift policy needs no approval, and expires proposals;
 //!   - `preview_filler` fills exact previews with dry runs;
 //!   - `reprojector` projects statuses again that older rules computed;
 //!   - `reachability_recorder` records when the cluster becomes unreachable or reachable;
@@ -20,6 +21,7 @@
 //! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
 
 mod acceptance_timer;
+mod adopter;
 mod backlog;
 mod contact;
 mod deadline;

@@ -385,7 +385,7 @@ mod tests {
         metrics.drift(&[
             ObjectChange::Created { key: key.clone() },
             ObjectChange::DeletedExternally { key: key.clone() },
-            ObjectChange::ModifiedExternally { key, field: "data".to_owned(), by: None },
+            ObjectChange::ModifiedExternally { key, fields: Vec::new() },
         ]);
         let text = encoded(&registry);
         assert!(text.contains("trueup_drift_total{class=\"deleted\"} 1"), "{text}");

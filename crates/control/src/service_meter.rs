@@ -219,6 +219,7 @@ fn is_healthy(report: &Report, desired: DesiredState, cluster: ClusterId, now: T
 mod tests {
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
+    use trueup_model::drift::DriftPolicy;
     use trueup_model::key::Kind;
     use trueup_model::observation::{Observation, Sighting};
     use trueup_model::project::Project;
@@ -233,6 +234,7 @@ mod tests {
             cluster: "cls_01h455vb4pex5vsknk084sn02q".parse().unwrap(),
             namespace: "shop-1".to_owned(),
             generation,
+            drift: DriftPolicy::default(),
         })
     }
 
@@ -271,6 +273,7 @@ mod tests {
             workload: None,
             pods: Vec::new(),
             missing: Vec::new(),
+            divergences: Vec::new(),
             as_of: Timestamp::UNIX_EPOCH,
         };
         Report {

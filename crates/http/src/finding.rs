@@ -1,5 +1,7 @@
 //! Findings: objects in a cluster with Trueup's label and without a record. For operators.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -10,6 +12,7 @@ use trueup_api::preview::OrPreview;
 use trueup_api::schema::PageLimit;
 use trueup_model::finding as model;
 use trueup_model::id::FindingId;
+use trueup_model::money::Money;
 use trueup_model::principal::Permission;
 
 use crate::AppState;
@@ -18,6 +21,7 @@ use crate::front::caller::Scope;
 use crate::front::cursor;
 use crate::front::extract::{Path, Query};
 use crate::front::problem::{Answer, Failure};
+use crate::plan::money;
 use crate::write::request::{DryRun, PlatformWriteRequest};
 
 /// Which findings to list.
@@ -51,7 +55,10 @@ pub(crate) async fn finding_list(
     let found = state.app.list_findings(wanted.closed, after, limit).await?;
     let full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let next = found.last().filter(|_| full).map(|found| found.id.to_string());
-    Ok(Json(FindingList { items: found.iter().map(finding).collect(), next }))
+    let ids: Vec<FindingId> = found.iter().map(|found| found.id).collect();
+    let prices = state.app.find_finding_prices(&ids).await?;
+    let items = found.iter().map(|found| finding(found, &prices)).collect();
+    Ok(Json(FindingList { items, next }))
 }
 
 /// Requests the removal of a finding. For operators.
@@ -73,7 +80,8 @@ pub(crate) async fn finding_remove(
     let of = id(&of).map_err(|_| Failure::not_found("finding"))?;
     let (context, now) = (change.context(), change.now());
     let (found, changed) = change.app().remove_finding(of, body.confirm, &context, now).await?;
-    change.accepted(changed, &finding(&found))
+    let prices = change.state.app.find_finding_prices(&[of]).await?;
+    change.accepted(changed, &finding(&found, &prices))
 }
 
 fn id(text: &str) -> Answer<FindingId> {
@@ -81,7 +89,7 @@ fn id(text: &str) -> Answer<FindingId> {
     text.parse().map_err(wrong)
 }
 
-fn finding(found: &model::Finding) -> Finding {
+fn finding(found: &model::Finding, prices: &BTreeMap<FindingId, Money>) -> Finding {
     let (closed_at, closed_why) = found.closed.clone().unzip();
     Finding {
         id: found.id.to_string(),
@@ -90,6 +98,7 @@ fn finding(found: &model::Finding) -> Finding {
         object: found.key.to_string(),
         uid: found.uid.clone(),
         subject: found.unit.clone(),
+        hourly: prices.get(&found.id).copied().map(money),
         found_at: found.found_at,
         seen_at: found.seen_at,
         closed_at,

@@ -4,8 +4,10 @@
 //! nor the control loops. `describe::routes` lists every operation.
 
 mod cluster;
+mod conflict;
 mod describe;
 mod domain;
+mod drift;
 mod endpoint;
 mod entry;
 mod event;

@@ -1,6 +1,6 @@
 //! Projects.
 
-use crate::service;
+use crate::{drift, service};
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -74,8 +74,9 @@ pub(crate) async fn project_put(
     matches_path("name", manifest.name.as_deref(), &project)?;
     matches_path("kind", manifest.kind.as_deref(), "Project")?;
     let name = name("name", &project)?;
+    let drift = drift::policy(manifest.drift.as_ref())?;
     let (org, context, now) = (change.org(), change.context(), change.now());
-    let accepted = change.app().accept_project(org, &name, &context, now).await?;
+    let accepted = change.app().accept_project(org, &name, &drift, &context, now).await?;
     change.accepted(accepted.changed, &view(&accepted.row, now))
 }
 
@@ -153,6 +154,7 @@ pub(crate) fn view(row: &ProjectRow, now: Timestamp) -> Project {
         namespace: row.project.namespace.clone(),
         desired: row.desired,
         generation: row.project.generation,
+        drift: row.project.drift.clone(),
         reconciliation: settled,
         status: service::status(row.status.clone(), &row.watches, &freshness::PROJECT, now),
         receipt: row.receipt.clone(),

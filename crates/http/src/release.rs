@@ -59,6 +59,7 @@ fn view(release: &Release) -> api::Release {
         accepted_at: release.accepted_at,
         template: release.template.to_string(),
         plan: release.spec.plan.as_ref().map(ToString::to_string),
+        price_version: release.price_version.map(|version| version.to_string()),
         parameters: release.parameters.clone(),
         desired: release.desired,
         spec: release.spec.clone(),

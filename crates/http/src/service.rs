@@ -1,6 +1,6 @@
 //! Services: list, show, declare, delete.
 
-use crate::plan;
+use crate::{drift, plan};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -200,7 +200,8 @@ fn admission_request(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
         Failure::invalid(vec![FieldError::at("template", error.to_string())])
     })?;
     let plan = manifest.plan.map(|plan| name("plan", &plan)).transpose()?;
-    Ok(AdmissionRequest { template, plan, parameters: manifest.parameters })
+    let drift = drift::policy(manifest.drift.as_ref())?;
+    Ok(AdmissionRequest { template, plan, parameters: manifest.parameters, drift })
 }
 
 /// Deletes a service; watch it until its absence is verified.
@@ -240,6 +241,7 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
             max: autoscale.max,
             cpu_percent: Some(autoscale.cpu_percent),
         }),
+        drift: desired.drift.clone(),
         desired: desired.desired,
         generation: desired.generation,
         accepted_at: desired.accepted_at,
@@ -250,6 +252,7 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
         reconciliation: settled,
         status: status(row.status.clone(), &row.watches, &evidence, now),
         objects: Vec::new(),
+        divergences: Vec::new(),
         receipt: None,
         frozen: row.frozen.as_ref().map(crate::freeze::view),
         watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, desired.id),
@@ -297,7 +300,7 @@ fn condition(condition: Condition) -> ServiceCondition {
     }
 }
 
-/// A service with its objects and its deletion receipt.
+/// A service with its objects, its divergences and its deletion receipt.
 fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
     let objects = detail
         .resources
@@ -310,6 +313,7 @@ fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
             last_seen_at: resource.last_seen_at,
         })
         .collect();
+    let divergences = detail.divergences.iter().map(drift::difference).collect();
     let receipt = detail.receipt.clone();
-    Service { objects, receipt, ..view(&detail.row, now) }
+    Service { objects, divergences, receipt, ..view(&detail.row, now) }
 }

@@ -16,7 +16,6 @@ use trueup_model::template::{self as model, TemplateRef};
 use trueup_rules::admit::FieldError;
 use trueup_rules::admit::template::schema;
 
-use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Scope;
 use crate::front::extract::Path;
@@ -24,6 +23,7 @@ use crate::front::problem::{Answer, Failure};
 use crate::project::{matches_path, name};
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, PlatformWriteRequest};
+use crate::{AppState, drift};
 
 /// Lists every version of every template.
 #[utoipa::path(get, path = "/v1/templates", operation_id = "template_list", tag = "templates",
@@ -147,6 +147,7 @@ fn read(manifest: TemplateManifest) -> Answer<model::Template> {
             require_digest: images.require_digest,
         }),
         spec: manifest.spec,
+        drift: drift::policy(manifest.drift.as_ref())?,
         deprecated: None,
     })
 }
@@ -165,6 +166,7 @@ fn view(template: &model::Template) -> Template {
             allow: policy.allow.clone(),
             require_digest: policy.require_digest,
         }),
+        drift: template.drift.clone(),
         deprecated: template.deprecated.as_ref().map(|deprecated| TemplateDeprecated {
             at: deprecated.at,
             instead: deprecated.instead.clone(),

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use trueup_api::Code;
 use trueup_api::schema::PageLimit;
 use trueup_api::transition::{self as api, TransitionList};
 use trueup_model::id::TransitionId;
@@ -43,18 +42,12 @@ pub(crate) async fn transition_list(
 ) -> Answer<Json<TransitionList>> {
     caller.must(Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
-    let after = page.after.as_deref().map(place).transpose()?;
+    let after = page.after.as_deref().map(cursor::id).transpose()?;
     let found = state.app.list_transitions(caller.org, (&project, &service), after, limit).await?;
     let found = found.ok_or_else(|| Failure::not_found("service"))?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.id.to_string());
     Ok(Json(TransitionList { items: found.into_iter().map(shown).collect(), next }))
-}
-
-fn place(text: &str) -> Answer<TransitionId> {
-    text.parse().map_err(|_| {
-        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
-    })
 }
 
 fn shown(transition: Transition) -> api::Transition {

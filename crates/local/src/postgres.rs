@@ -101,11 +101,6 @@ impl Postgres {
         self.socket.admin_url(&self.password)
     }
 
-    /// The folder of the Unix socket, as in `psql -h FOLDER`.
-    pub fn socket_folder(&self) -> &Path {
-        self.socket.folder()
-    }
-
     /// The pid of the postmaster.
     pub fn pid(&self) -> u32 {
         self.process.pid()

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
 
-pub use catalog::{PlanChanged, TemplateDeprecated, TemplatePublished};
+pub use catalog::{PlanChanged, PublishedPrice, TemplateDeprecated, TemplatePublished};
 pub use cluster::{
     ClusterReachable, ClusterReplaced, ClusterUnreachable, PlatformFrozen, PlatformUnfrozen,
     RoutingChanged,
@@ -30,7 +30,10 @@ pub use cluster::{
 pub use domain::{
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
 };
-pub use drift::{DriftDetected, DriftReverted};
+pub use drift::{
+    ConflictRaised, ConflictSettled, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored,
+    DriftProposed, DriftRejected, DriftReverted,
+};
 pub use endpoint::{EndpointClosed, EndpointOpened};
 pub use entry::{SecretDeleted, SecretSet, VariableDeleted, VariableSet};
 pub use finding::{FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested};
@@ -161,6 +164,20 @@ pub enum Fact {
     DriftDetected(DriftDetected),
     /// Drift of an owned object was reverted.
     DriftReverted(DriftReverted),
+    /// A difference is left alone.
+    DriftIgnored(DriftIgnored),
+    /// A live value is proposed as the desired one.
+    DriftProposed(DriftProposed),
+    /// A live value became the desired one.
+    DriftAdopted(DriftAdopted),
+    /// A proposal was rejected.
+    DriftRejected(DriftRejected),
+    /// A divergence ended without a write of Trueup.
+    DriftEnded(DriftEnded),
+    /// Two writers fight over a field: its enforcement stopped.
+    ConflictRaised(ConflictRaised),
+    /// A person settled a conflict.
+    ConflictSettled(ConflictSettled),
     /// Phase or health changed.
     ServicePhaseChanged(ServicePhaseChanged),
     /// All recorded objects were read and found absent.

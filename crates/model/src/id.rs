@@ -60,6 +60,18 @@ pub mod noun {
     /// A request for an exact preview of a change.
     #[derive(Debug)]
     pub enum PreviewRequest {}
+    /// A difference between a cluster and its desired state.
+    #[derive(Debug)]
+    pub enum Divergence {}
+    /// A field that two writers fight over.
+    #[derive(Debug)]
+    pub enum Conflict {}
+    /// An immutable, dated price.
+    #[derive(Debug)]
+    pub enum PriceVersion {}
+    /// A discount of one org.
+    #[derive(Debug)]
+    pub enum Discount {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -98,6 +110,18 @@ pub mod noun {
         const PREFIX: &'static str = "pvr";
         const FORMER_PREFIX: Option<&'static str> = Some("plr");
     }
+    impl Noun for Divergence {
+        const PREFIX: &'static str = "dvg";
+    }
+    impl Noun for Conflict {
+        const PREFIX: &'static str = "cft";
+    }
+    impl Noun for PriceVersion {
+        const PREFIX: &'static str = "prc";
+    }
+    impl Noun for Discount {
+        const PREFIX: &'static str = "dsc";
+    }
 }
 
 /// The id of an org.
@@ -124,6 +148,14 @@ pub type EndpointId = Id<noun::Endpoint>;
 pub type TransitionId = Id<noun::Transition>;
 /// The id of a domain.
 pub type DomainId = Id<noun::Domain>;
+/// The id of a divergence.
+pub type DivergenceId = Id<noun::Divergence>;
+/// The id of a conflict.
+pub type ConflictId = Id<noun::Conflict>;
+/// The id of a price version.
+pub type PriceVersionId = Id<noun::PriceVersion>;
+/// The id of a discount.
+pub type DiscountId = Id<noun::Discount>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

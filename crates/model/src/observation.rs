@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
+use crate::drift::Divergence;
 use crate::key::{Kind, ResourceKey};
 
 pub use cause::Cause;
@@ -28,6 +29,9 @@ pub struct Observation {
     /// Optional kinds that the cluster does not accept now, in kind order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
+    /// Differences that stand: to be reverted, proposed, ignored or in conflict. In field order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub divergences: Vec<Divergence>,
     /// When this was observed.
     pub as_of: Timestamp,
 }
@@ -45,6 +49,7 @@ impl Observation {
             && self.workload == other.workload
             && self.pods == other.pods
             && self.missing == other.missing
+            && self.divergences == other.divergences
     }
 }
 
@@ -245,6 +250,7 @@ mod tests {
             workload: None,
             pods: Vec::new(),
             missing: Vec::new(),
+            divergences: Vec::new(),
             as_of: Timestamp::UNIX_EPOCH,
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::Routing;
 use crate::domain::Route;
+use crate::drift::DriftOrder;
 use crate::endpoint::OpenPort;
 use crate::freeze::Freeze;
 use crate::id::{OrgId, ProjectId, ServiceId};
@@ -69,6 +70,8 @@ pub struct Order {
     pub body: Body,
     /// The freeze in force: the unit is then only observed.
     pub freeze: Option<Freeze>,
+    /// What is decided about drift.
+    pub drift: DriftOrder,
     /// Every key ever recorded for this unit, with the uid last seen under it.
     pub recorded: BTreeMap<ResourceKey, Option<String>>,
     /// What the executor may delete or leave behind.
@@ -102,6 +105,7 @@ impl Order {
             desired: DesiredState::Active,
             body: Body::Project,
             freeze: None,
+            drift: DriftOrder::default(),
             recorded: BTreeMap::new(),
             permit: DeletionPermit::default(),
         }
@@ -129,6 +133,7 @@ impl Order {
                 secrets: BTreeMap::new(),
             })),
             freeze: None,
+            drift: DriftOrder::default(),
             recorded: BTreeMap::new(),
             permit: DeletionPermit::default(),
         }

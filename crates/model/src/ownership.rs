@@ -57,6 +57,12 @@ pub const OPERATIONS: &[Owned] = &[
     owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
     owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
+    owned(
+        "divergence_",
+        Mechanism::Reconciler,
+        "the executor of its cluster; the adopter ends proposals",
+    ),
+    owned("conflict_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("domain_check", Mechanism::Janitor, "the domain verifier"),
     owned("domain_", Mechanism::Reconciler, "the executor of its cluster"),
     owned(
@@ -152,7 +158,7 @@ pub const LOOPS: &[Loop] = &[
         name: "report writer",
         file: "crates/control/src/report_writer.rs",
         mechanism: Mechanism::Reconciler,
-        writes: "observed and projected rows, and events about them",
+        writes: "observed and projected rows, divergences and conflicts, and events about them",
         wakes: "a report",
         net: "reports wait while the database is unavailable; a new executor reports again",
     },
@@ -171,6 +177,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "findings; removes objects whose removal was requested",
         wakes: "a sweep of a kind; polls every 2 seconds for removals",
         net: "the next sweep; an unacknowledged removal is retried",
+    },
+    Loop {
+        name: "adopter",
+        file: "crates/control/src/adopter.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "proposals that are rejected or expire; through the door, adopted values",
+        wakes: "polls every 2 seconds",
+        net: "the next poll; a proposal that nobody decides about expires after a day",
     },
     Loop {
         name: "preview filler",

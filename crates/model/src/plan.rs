@@ -1,7 +1,9 @@
 //! Plans: the sizes on offer, each with its price.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::id::PriceVersionId;
 use crate::money::Money;
 use crate::name::Name;
 use crate::spec::Resources;
@@ -27,4 +29,33 @@ pub struct Plan {
     /// Whether it is no longer offered. Services that have it keep it.
     #[serde(default)]
     pub retired: bool,
+}
+
+/// The list price of a plan from one moment to the next one.
+///
+/// Prices of pods and of disks change together, so one version names both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanPrice {
+    /// The price version of a pod. That of a disk begins at the same moment.
+    pub version: PriceVersionId,
+    /// The price of a pod per hour.
+    pub hourly: Money,
+    /// The price of a GiB of disk per hour, in millionths of the same currency.
+    pub disk_gib_hourly_micros: i64,
+    /// The first moment it holds.
+    pub from: Timestamp,
+    /// The first moment it no longer holds; none while it has no end.
+    pub until: Option<Timestamp>,
+    /// When it was published. Before `from` if it was published for later.
+    pub created_at: Timestamp,
+    /// Who published it.
+    pub created_by: String,
+}
+
+impl PlanPrice {
+    /// Whether these are the prices of a plan.
+    #[must_use]
+    pub fn is_of(&self, plan: &Plan) -> bool {
+        (self.hourly, self.disk_gib_hourly_micros) == (plan.hourly, plan.disk_gib_hourly_micros)
+    }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drift::DriftPolicy;
 use crate::id::{ClusterId, OrgId, ProjectId};
 use crate::name::Name;
 
@@ -20,4 +21,7 @@ pub struct Project {
     pub namespace: String,
     /// Incremented by every accepted change.
     pub generation: i64,
+    /// The drift policy of its services, where they have none of their own.
+    #[serde(default)]
+    pub drift: DriftPolicy,
 }

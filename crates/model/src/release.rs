@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::id::ReleaseId;
+use crate::id::{PriceVersionId, ReleaseId};
 use crate::service::DesiredState;
 use crate::spec::Spec;
 use crate::template::TemplateRef;
@@ -29,4 +29,7 @@ pub struct Release {
     pub principal: String,
     /// When it was accepted.
     pub accepted_at: Timestamp,
+    /// The price version of its plan that held then; none without a plan, and for releases that are
+    /// older than price versions.
+    pub price_version: Option<PriceVersionId>,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drift::Divergence;
 use crate::id::OrgId;
 use crate::key::ResourceKey;
 use crate::observation::Observation;
@@ -142,10 +143,7 @@ pub enum ObjectChange {
     ModifiedExternally {
         /// The object.
         key: ResourceKey,
-        /// The first field that differed.
-        field: String,
-        /// The field manager that wrote it, from the object's managed fields.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<String>,
+        /// Every field that differed and was reverted.
+        fields: Vec<Divergence>,
     },
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
+use crate::drift::DriftPolicy;
 use crate::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use crate::name::Name;
 use crate::spec::Spec;
@@ -43,6 +44,9 @@ pub struct Service {
     pub template: TemplateRef,
     /// The parameters as given, for display and comparison.
     pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Its drift policy.
+    #[serde(default)]
+    pub drift: DriftPolicy,
     /// The resolved spec of the current generation.
     pub spec: Spec,
     /// Whether it is to run, to be paused or to be deleted.

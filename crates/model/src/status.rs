@@ -123,6 +123,12 @@ pub enum Reason {
     RunFailed,
     /// A controller does not route a host of the service.
     HostRefused,
+    /// Another writer changed a field again and again: it is not enforced until a person decides.
+    InConflict,
+    /// The value that another writer set is proposed for adoption.
+    AdoptionProposed,
+    /// Another writer changed or deleted an object, and it is not restored yet.
+    ExternallyModified,
     /// The cluster does not accept an optional kind that the service uses.
     PartMissing,
     /// The last observation is stale.

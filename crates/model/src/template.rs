@@ -10,6 +10,7 @@ use serde_json::Value;
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
+use crate::drift::DriftPolicy;
 use crate::name::Name;
 
 /// One published version of a template. A published version never changes.
@@ -32,6 +33,9 @@ pub struct Template {
     pub images: Option<ImagePolicy>,
     /// The spec before parameters are set, in the form of `model::spec::Spec`.
     pub spec: Value,
+    /// The drift policy of its services, where neither they nor their project have one.
+    #[serde(default, skip_serializing_if = "DriftPolicy::is_empty")]
+    pub drift: DriftPolicy,
     /// Set by the platform, never by the publisher: no new services, and what to use instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<Deprecated>,

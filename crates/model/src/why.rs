@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
+use crate::drift::Divergence;
 use crate::freeze::Freeze;
-use crate::id::{EventId, ReleaseId};
+use crate::id::{ConflictId, DivergenceId, EventId, ReleaseId};
 use crate::key::{Kind, ResourceKey};
 use crate::service::DesiredState;
 use crate::status::{Inputs, Status};
@@ -35,6 +36,8 @@ pub struct Facts {
     pub silent: Vec<Kind>,
     /// The widest freeze in force on it now, which may be newer than the last pass.
     pub freeze: Option<Freeze>,
+    /// The recorded differences that stand, oldest first.
+    pub divergences: Vec<DivergenceSeen>,
 }
 
 /// The request behind a generation.
@@ -61,6 +64,21 @@ pub struct WakeSeen {
     pub attempts: i32,
     /// The last error.
     pub error: Option<String>,
+}
+
+/// A recorded difference that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DivergenceSeen {
+    /// Its id.
+    pub id: DivergenceId,
+    /// The difference.
+    pub divergence: Divergence,
+    /// When it was first seen.
+    pub since: Timestamp,
+    /// When a proposal to adopt its value expires.
+    pub expires_at: Option<Timestamp>,
+    /// The open conflict about its field.
+    pub conflict: Option<ConflictId>,
 }
 
 /// An event in the log.
@@ -115,6 +133,8 @@ pub enum LinkStep {
     Applied,
     /// The last observation.
     Observed,
+    /// A difference that another writer made.
+    Diverged,
     /// What it waits for.
     Waiting,
 }

@@ -7,7 +7,10 @@ pub mod schedule;
 pub mod spec;
 pub mod template;
 pub mod variable;
+mod volume;
+
 use serde_json::{Map, Value};
+use trueup_model::drift::DriftPolicy;
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::service::{DesiredState, Service};
@@ -15,6 +18,7 @@ use trueup_model::spec::Spec;
 use trueup_model::template::{Template, TemplateRef};
 
 use crate::admit::template::{refuses_new, resolve};
+use crate::drift;
 
 /// A declaration of a service, as requested.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +29,8 @@ pub struct AdmissionRequest {
     pub plan: Option<Name>,
     /// Values for the template's parameters.
     pub parameters: Map<String, Value>,
+    /// Its drift policy; empty for none of its own.
+    pub drift: DriftPolicy,
 }
 
 impl AdmissionRequest {
@@ -35,6 +41,7 @@ impl AdmissionRequest {
             template: current.template.clone(),
             plan: current.spec.plan.clone(),
             parameters: current.parameters.clone(),
+            drift: current.drift.clone(),
         }
     }
 }
@@ -73,6 +80,8 @@ pub struct ReleaseSpec {
     pub template: TemplateRef,
     /// The parameters as they were given.
     pub parameters: Map<String, Value>,
+    /// The drift policy. It is no part of the spec: a rollback keeps the current one.
+    pub drift: DriftPolicy,
     /// The resolved spec.
     pub spec: Spec,
     /// Whether the service runs, is paused or is deleted.
@@ -86,6 +95,7 @@ impl ReleaseSpec {
         Self {
             template: current.template.clone(),
             parameters: current.parameters.clone(),
+            drift: current.drift.clone(),
             spec: current.spec.clone(),
             desired: current.desired,
         }
@@ -154,10 +164,26 @@ pub fn admit(
     let mut errors =
         current.map(|current| forbidden_changes(request, template, current)).unwrap_or_default();
     errors.extend(plan_error(request, template, plan, current));
+    // A policy that was accepted once does not block other changes.
+    if current.is_none_or(|current| current.drift != request.drift) {
+        errors.extend(drift::admit::admit(&request.drift, "drift"));
+    }
     if current.is_none_or(|current| current.template != request.template) {
         errors.extend(refuses_new(template));
     }
     let resolved = resolve(template, &request.parameters).map_err(|more| errors.extend(more));
+    if let (Ok(spec), Some(current)) = (&resolved, current)
+        && let Some(shrinks) = volume::error(template, spec, current)
+        && errors.iter().all(|other| other.field != shrinks.field)
+    {
+        errors.push(shrinks);
+    }
+    // An image that runs already does not block other changes.
+    if let Ok(spec) = &resolved
+        && current.is_none_or(|current| current.spec.image != spec.image)
+    {
+        errors.extend(image::internal_registry(template, spec));
+    }
     let (Ok(mut spec), true) = (resolved, errors.is_empty()) else {
         return Err(Refused::Invalid(errors));
     };
@@ -171,6 +197,7 @@ pub fn admit(
     let release = ReleaseSpec {
         template: request.template.clone(),
         parameters: request.parameters.clone(),
+        drift: request.drift.clone(),
         spec,
         desired: current.map_or(DesiredState::Active, |current| current.desired),
     };

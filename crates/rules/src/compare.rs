@@ -2,6 +2,7 @@
 
 pub(crate) mod closed;
 pub mod diff;
+pub(crate) mod edit;
 pub(crate) mod fields;
 pub(crate) mod fixed;
 pub mod injector;

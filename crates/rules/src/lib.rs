@@ -2,24 +2,28 @@
 //!
 //! `admit` decides whether a request becomes a release, `render` turns it into Kubernetes objects,
 //! `compare` finds what differs in the cluster, `plan` decides the next writes, `status` projects
-//! what users see, `preview` shows what a change would do, `event` derives events and their hash
-//! chain, `access` decides who may do what, `envelope` encrypts secrets, and `fair_queue` shares
-//! work between lanes and orgs.
+//! what users see, `drift` decides what happens to changes by other writers, `preview` shows what a
+//! change would do, `event` derives events and their hash chain, `access` decides who may do what,
+//! `envelope` encrypts secrets, and `fair_queue` shares work between lanes and orgs.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
 pub mod access;
 pub mod admit;
 pub mod compare;
+pub mod drift;
 pub mod envelope;
 pub mod event;
 pub mod fair_queue;
 pub mod plan;
 pub mod preview;
+pub mod rate;
 pub mod render;
 #[cfg(test)]
 #[path = "../tests/it/seed.rs"]
 mod seed;
+pub mod spelling;
 pub mod status;
+pub mod usage;
 
 /// Raised whenever a projection computed from the same inputs could come out differently.
-pub const RULES_VERSION: i32 = 6;
+pub const RULES_VERSION: i32 = 7;

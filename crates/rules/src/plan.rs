@@ -8,11 +8,18 @@ mod active;
 mod anchors;
 mod deleted;
 mod deletion_blockers;
+mod drift;
+mod evidence;
 pub mod finding;
+mod former;
 mod frozen;
 mod judge;
+mod keep;
+mod keep_claims;
 mod outdated_run;
 mod ownership;
+mod stages;
+mod stamp;
 pub mod survey;
 
 use std::collections::BTreeMap;
@@ -21,6 +28,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use trueup_model::drift::Divergence;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
 use trueup_model::order::{Body, Order};
@@ -61,6 +69,9 @@ pub struct ActionPlan {
     pub actions: Vec<Action>,
     /// The outcome if there are no actions.
     pub outcome: Outcome,
+    /// Differences that stand, by key and field: kept ones, and open ones, which end with the
+    /// actions of this plan or a later one. Each field once.
+    pub standing: Vec<Divergence>,
 }
 
 /// One idempotent write or check.
@@ -128,31 +139,44 @@ impl fmt::Debug for Action {
 
 impl ActionPlan {
     fn act(actions: Vec<Action>) -> Self {
-        Self { actions, outcome: Outcome::Waiting { on: "writes to be observed".to_owned() } }
+        let outcome = Outcome::Waiting { on: "writes to be observed".to_owned() };
+        Self { actions, ..Self::ends(outcome) }
     }
 
     fn wait(on: impl Into<String>) -> Self {
-        Self { actions: Vec::new(), outcome: Outcome::Waiting { on: on.into() } }
+        Self::ends(Outcome::Waiting { on: on.into() })
     }
 
     const fn ends(outcome: Outcome) -> Self {
-        Self { actions: Vec::new(), outcome }
+        Self { actions: Vec::new(), outcome, standing: Vec::new() }
     }
 
-    fn blocked(why: String) -> Self {
-        Self { actions: Vec::new(), outcome: Outcome::Blocked { why } }
+    const fn blocked(why: String) -> Self {
+        Self::ends(Outcome::Blocked { why })
     }
 
     const fn converged() -> Self {
-        Self { actions: Vec::new(), outcome: Outcome::Converged }
+        Self::ends(Outcome::Converged)
     }
 }
 
 /// The next actions for this order.
 #[must_use]
 pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
+    plan_after(None, order, observed, proofs)
+}
+
+/// The next actions for this order, which replaces a former one: values of other writers are told
+/// from those that the former order wanted.
+#[must_use]
+pub fn plan_after(
+    former: Option<&Order>,
+    order: &Order,
+    observed: &Observed,
+    proofs: &ProofKey,
+) -> ActionPlan {
     if let Some(why) = anchors::ahead(order, observed, proofs) {
-        return ActionPlan { actions: Vec::new(), outcome: Outcome::Outdated { why } };
+        return ActionPlan::ends(Outcome::Outdated { why });
     }
     match (&order.body, order.desired) {
         (_, DesiredState::Deleted) => deleted::plan(order, observed, proofs),
@@ -160,7 +184,7 @@ pub fn plan(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan
             active::project(order, observed, proofs)
         }
         (Body::Service(body), DesiredState::Active | DesiredState::Paused) => {
-            active::service(order, body, observed, proofs)
+            active::service(order, body, former, observed, proofs)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Projects status from evidence alone. The same inputs always give the same bytes.
 
+mod diverged;
 pub mod freshness;
 pub mod lost;
 pub mod observe;
@@ -266,6 +267,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
         .into_iter()
         .chain(run_condition(inputs).or_else(|| pod_condition(inputs)))
         .chain(inputs.observation.objects.iter().filter_map(refused_host))
+        .chain(diverged::conditions(inputs))
         .chain(inputs.observation.missing.iter().map(|it| Condition {
             reason: Reason::PartMissing,
             message: it.sentence(),
@@ -280,7 +282,7 @@ fn conditions(inputs: &Inputs) -> Vec<Condition> {
 fn refused_host(seen: &Sighting) -> Option<Condition> {
     let route = seen.route.as_ref().filter(|_| !seen.terminating)?;
     match &route.admission {
-        Admission::Pending | Admission::Admitted => None,
+        Admission::Pending | Admission::Unanswered { .. } | Admission::Admitted => None,
         Admission::Refused(_) => {
             let why = observe::route_message(seen).unwrap_or_default();
             let message = format!("{}: {why}", route.host);

@@ -235,17 +235,6 @@ impl Worker {
         tx.commit().await?;
         Ok(())
     }
-
-    /// Records that a watch event of every kind of a cluster arrived.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn record_heartbeat(&self, cluster: ClusterId, at: Timestamp) -> Result<(), Error> {
-        let mut tx = self.begin().await?;
-        record_freshness(&mut tx, cluster, &Freshness::all_at(at)).await?;
-        tx.commit().await?;
-        Ok(())
-    }
 }
 
 async fn record_freshness(

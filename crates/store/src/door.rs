@@ -6,8 +6,10 @@
 //! request, time, idempotency key, dry run and retries.
 
 mod config;
+mod conflict;
 mod domain;
 mod domain_check;
+mod drift;
 pub(crate) mod dry_run;
 mod endpoint;
 mod entry;
@@ -27,15 +29,21 @@ mod service;
 mod template;
 mod token;
 mod variable;
+mod variable_patch;
 mod wake;
 mod write;
 
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
 use trueup_model::event::Source;
-use trueup_model::principal::Principal;
+use trueup_model::id::{OrgId, TokenId};
+use trueup_model::principal::{Principal, Role};
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
+use uuid::Uuid;
 
 use crate::Error;
 
@@ -46,6 +54,7 @@ pub use entry::EntryKind;
 pub use project::ProjectForce;
 pub use secret::SecretRequest;
 pub use service::{ServiceChange, ServiceRequest};
+pub use variable_patch::VariablePatch;
 
 use crate::door::idempotency::IdempotencyKey;
 
@@ -72,6 +81,18 @@ impl<'a> RequestContext<'a> {
     /// A change that Trueup makes itself.
     pub(crate) const fn system(principal: &'a Principal) -> Self {
         Self { principal, trace: None, idempotency_key: None, source: Source::System }
+    }
+}
+
+/// The principal of changes that Trueup makes itself, for attribution; no token and no permissions.
+fn system_principal(org: OrgId, name: &str) -> Principal {
+    Principal {
+        token: TokenId::from_uuid(Uuid::nil()),
+        name: name.to_owned(),
+        role: Role::Viewer,
+        org: Some(org),
+        permissions: Some(BTreeSet::new()),
+        expires_at: None,
     }
 }
 
@@ -155,6 +176,18 @@ pub enum Refusal {
     /// The org has too many open preview requests.
     #[error("too many open preview requests")]
     TooManyPreviews,
+    /// There is nothing left to decide about a divergence or a conflict.
+    #[error("the {what} was {decision} by {} at {at}", .by.as_deref().unwrap_or("Trueup"))]
+    Decided {
+        /// What was to be decided: `divergence` or `conflict`.
+        what: &'static str,
+        /// What became of it.
+        decision: String,
+        /// Who decided; `None` if nobody had to.
+        by: Option<String>,
+        /// When.
+        at: Timestamp,
+    },
     /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),

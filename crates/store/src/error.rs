@@ -62,10 +62,10 @@ impl Error {
             | Self::Overtaken
             | Self::Migrate(_) => false,
             Self::Corrupt { .. } => true,
-            // Class 22: the data. Class 23: a constraint. Class 42: the statement.
+            // Class 22: the data. Class 23: a constraint. Class 42: the statement. Class 54: a limit.
             Self::Database(sqlx::Error::Database(db_error)) => db_error
                 .code()
-                .is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42"))),
+                .is_some_and(|code| matches!(code.get(..2), Some("22" | "23" | "42" | "54"))),
             Self::Database(_) => true,
         }
     }

@@ -1,12 +1,15 @@
 //! Findings: what sweeps found, recorded permanently; and the results of requested removals.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use trueup_model::event::{Fact, FindingClosed, FindingKept, FindingOpened, Source};
 use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
-use trueup_model::id::{ClusterId, FindingId};
+use trueup_model::id::{ClusterId, FindingId, ServiceId};
 use trueup_model::key::ResourceKey;
+use trueup_model::money::Money;
 use trueup_model::org::PLATFORM;
 use uuid::Uuid;
 
@@ -14,6 +17,7 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::db::row::read;
+use crate::sold::{self, money};
 use crate::work::lease::{Lease, fence};
 use crate::{App, Error, Worker, event};
 
@@ -93,6 +97,30 @@ impl App {
             .fetch_all(&mut *tx)
             .await?;
         rows.iter().map(finding).collect()
+    }
+
+    /// What these findings would be sold for per hour; without those whose price is not known.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_finding_prices(
+        &self,
+        findings: &[FindingId],
+    ) -> Result<BTreeMap<FindingId, Money>, Error> {
+        let mut tx = self.begin(PLATFORM).await?;
+        let rows: Vec<(Uuid, Option<i64>, Option<String>)> = sqlx::query_as(
+            "select id, hourly_micros, currency from findings
+             where id = any($1) and currency is not null",
+        )
+        .bind(findings.iter().map(|id| id.uuid()).collect::<Vec<_>>())
+        .fetch_all(&mut *tx)
+        .await?;
+        let mut prices = BTreeMap::new();
+        for (id, micros, currency) in rows {
+            prices
+                .extend(money(micros, currency)?.map(|hourly| (FindingId::from_uuid(id), hourly)));
+        }
+        Ok(prices)
     }
 }
 
@@ -230,17 +258,20 @@ async fn open(
             .bind(lease.scope.uuid())
             .fetch_one(&mut **tx)
             .await?;
+    let prices = prices(tx, candidates).await?;
     let mut facts = Vec::new();
     for candidate in candidates {
+        let hourly = prices.get(candidate.uid.as_str());
         let class = if candidate.proved { FindingClass::Orphan } else { FindingClass::Unproved };
         let id: FindingId = new_id(now);
         let (stored,): (Uuid,) = sqlx::query_as(
             "insert into findings (id, org_id, cluster_id, class, kind, namespace, name, uid, unit,
-                                   resource_version, among, found_at, seen_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
+                                   resource_version, among, found_at, seen_at, hourly_micros, currency)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14)
              on conflict (cluster_id, uid) where closed_at is null do update
              set seen_at = excluded.seen_at, resource_version = excluded.resource_version,
-                 class = excluded.class, among = excluded.among
+                 class = excluded.class, among = excluded.among,
+                 hourly_micros = excluded.hourly_micros, currency = excluded.currency
              returning id",
         )
         .bind(id.uuid())
@@ -255,6 +286,8 @@ async fn open(
         .bind(&candidate.resource_version)
         .bind(among.0)
         .bind(sql(now))
+        .bind(hourly.map(|hourly| hourly.micros))
+        .bind(hourly.map(|hourly| hourly.currency.to_string()))
         .fetch_one(&mut **tx)
         .await?;
         if stored == id.uuid() {
@@ -266,6 +299,25 @@ async fn open(
         }
     }
     Ok(facts)
+}
+
+/// What proved candidates would be sold for, by uid: as the service on their label was sold last.
+async fn prices<'a>(
+    tx: &mut Tx,
+    candidates: &[&'a OrphanCandidate],
+) -> Result<BTreeMap<&'a str, Money>, Error> {
+    let labelled: Vec<(&OrphanCandidate, ServiceId)> = candidates
+        .iter()
+        .filter(|candidate| candidate.proved)
+        .filter_map(|candidate| Some((*candidate, candidate.unit.as_ref()?.parse().ok()?)))
+        .collect();
+    let services: Vec<ServiceId> = labelled.iter().map(|(_, service)| *service).collect();
+    let sold = sold::load(tx, &services).await?;
+    let priced = |(candidate, service): (&'a OrphanCandidate, ServiceId)| {
+        let hourly = sold.get(&service)?.finding_hourly(candidate.key.kind)?;
+        Some((candidate.uid.as_str(), hourly))
+    };
+    Ok(labelled.into_iter().filter_map(priced).collect())
 }
 
 /// Closes open findings that the sweep no longer found.

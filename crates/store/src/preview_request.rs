@@ -15,7 +15,7 @@ use trueup_model::service::Service;
 use trueup_rules::preview;
 
 use crate::db::pool::Tx;
-use crate::db::row::{read, read_json};
+use crate::db::row::{maybe_time, read, read_json, time};
 use crate::door::{Refusal, ServiceChange, ServiceRequest};
 use crate::work::order;
 use crate::{App, Error, project};
@@ -67,15 +67,6 @@ fn previewed(row: &PgRow) -> Result<Service, Error> {
     read_json("previewed service", row.try_get("service")?)
 }
 
-fn time(row: &PgRow, name: &str) -> Result<Timestamp, Error> {
-    Ok(row.try_get::<jiff_sqlx::Timestamp, _>(name)?.to_jiff())
-}
-
-fn maybe(row: &PgRow, name: &str) -> Result<Option<Timestamp>, Error> {
-    let time: Option<jiff_sqlx::Timestamp> = row.try_get(name)?;
-    Ok(time.map(jiff_sqlx::Timestamp::to_jiff))
-}
-
 /// A request as it is now. Timeouts are not stored but derived from the current time.
 pub(crate) fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error> {
     let stored: PreviewState = read("state of a preview request", row.try_get("state")?)?;
@@ -105,7 +96,7 @@ pub(crate) fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error
         hash: row.try_get("hash")?,
         requested_by: row.try_get("requested_by")?,
         created_at: time(row, "created_at")?,
-        checked_at: maybe(row, "checked_at")?,
+        checked_at: maybe_time(row, "checked_at")?,
         expires_at,
     })
 }
@@ -113,7 +104,7 @@ pub(crate) fn shown(row: &PgRow, now: Timestamp) -> Result<PreviewRequest, Error
 /// Why no process has picked up a request.
 fn unattended(row: &PgRow) -> Result<String, Error> {
     let name: String = row.try_get("cluster_name")?;
-    let last_event = match maybe(row, "heard_at")? {
+    let last_event = match maybe_time(row, "heard_at")? {
         Some(at) => format!("the last watch event was received at {at}"),
         None => "no watch event was ever received".to_owned(),
     };

@@ -44,7 +44,7 @@ pub struct ProjectRow {
 /// A project has no status while it is being created.
 const SELECT: &str =
     "select p.id, p.org_id, p.name, p.cluster_id, p.namespace, p.generation, p.created_at, p.desired,
-            c.name as cluster_name, c.watches, t.status, r.receipt
+            p.drift, c.name as cluster_name, c.watches, t.status, r.receipt
      from projects p join clusters c on c.id = p.cluster_id
      left join statuses t on t.subject_kind = 'project' and t.subject_id = p.id
      left join receipts r on r.subject_kind = 'project' and r.subject_id = p.id";
@@ -57,6 +57,7 @@ fn row(row: &PgRow) -> Result<ProjectRow, Error> {
         cluster: ClusterId::from_uuid(row.try_get("cluster_id")?),
         namespace: row.try_get("namespace")?,
         generation: row.try_get("generation")?,
+        drift: read_json("drift policy", row.try_get("drift")?)?,
     };
     let created_at = row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff();
     let status: Option<Json<Value>> = row.try_get("status")?;

@@ -2,10 +2,12 @@
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use trueup_model::id::{OrgId, ReleaseId};
+use trueup_model::id::{OrgId, PriceVersionId, ReleaseId};
+use trueup_model::name::Name;
 use trueup_model::release::Release;
 use trueup_model::service::Service;
 use trueup_model::template::TemplateRef;
+use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -74,6 +76,7 @@ pub(crate) async fn last_action(tx: &mut Tx, current: &Service) -> Result<Option
     Ok(action)
 }
 
+/// Records a release, with the list price that holds when it is accepted.
 pub(crate) async fn insert(
     tx: &mut Tx,
     service: &Service,
@@ -82,8 +85,12 @@ pub(crate) async fn insert(
 ) -> Result<(), Error> {
     sqlx::query(
         "insert into releases (id, org_id, service_id, generation, template_name, template_version,
-                               parameters, spec, desired, principal, accepted_at, action)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                               parameters, spec, desired, principal, accepted_at, action,
+                               price_version)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+                 (select v.id from price_versions v
+                  where v.item = 'pod:' || $13::text and v.org_id is null and v.valid_from <= $11
+                  order by v.valid_from desc limit 1))",
     )
     .bind(ReleaseId::uuid(new_id(service.accepted_at)))
     .bind(service.org.uuid())
@@ -97,6 +104,7 @@ pub(crate) async fn insert(
     .bind(principal)
     .bind(sql(service.accepted_at))
     .bind(action)
+    .bind(service.spec.plan.as_ref().map(Name::as_str))
     .execute(&mut **tx)
     .await?;
     Ok(())
@@ -117,5 +125,8 @@ fn release(row: &PgRow) -> Result<Release, Error> {
         desired: read("desired state", row.try_get("desired")?)?,
         principal: row.try_get("principal")?,
         accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
+        price_version: row
+            .try_get::<Option<Uuid>, _>("price_version")?
+            .map(PriceVersionId::from_uuid),
     })
 }

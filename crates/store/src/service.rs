@@ -8,6 +8,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
+use trueup_model::drift::Divergence;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::key::ResourceKey;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 use crate::db::pool::Tx;
 use crate::db::row::{freshness, read, read_json};
 use crate::freeze::freeze;
-use crate::{App, Error};
+use crate::{App, Error, drift};
 
 pub use page::{ServiceFilter, ServicePosition};
 
@@ -50,13 +51,15 @@ pub struct ServiceRow {
     pub frozen: Option<Freeze>,
 }
 
-/// A service with its recorded objects and its receipt.
+/// A service with its recorded objects, its open divergences and its receipt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceDetail {
     /// The service.
     pub row: ServiceRow,
     /// Every key ever recorded for it.
     pub resources: Vec<RecordedObject>,
+    /// Its open divergences, in field order.
+    pub divergences: Vec<Divergence>,
     /// The deletion receipt, once it is deleted.
     pub receipt: Option<Receipt>,
 }
@@ -79,7 +82,8 @@ pub struct RecordedObject {
 ///
 /// Otherwise a service could be shown as being deleted together with its deletion receipt.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
-        s.template_name, s.template_version, s.parameters, s.spec, s.desired, s.generation, s.accepted_at, s.created_at,
+        s.template_name, s.template_version, s.parameters, s.drift, s.spec, s.desired, s.generation,
+        s.accepted_at, s.created_at,
         p.name as project_name, p.namespace, c.name as cluster_name, c.watches, t.status, t.projection,
         r.receipt, n.body as plan, s.frozen_at, s.frozen_by, s.frozen_why,
         c.frozen_at as cluster_frozen_at, c.frozen_by as cluster_frozen_by,
@@ -112,7 +116,8 @@ impl App {
         let receipt: Option<Json<Value>> = found.try_get("receipt")?;
         let receipt = receipt.map(|json| read_json("receipt", json)).transpose()?;
         let resources = recorded_objects(&mut tx, row.service.id, &row.watches).await?;
-        Ok(Some(ServiceDetail { row, resources, receipt }))
+        let divergences = drift::open_of(&mut tx, row.service.id).await?;
+        Ok(Some(ServiceDetail { row, resources, divergences, receipt }))
     }
 }
 
@@ -224,6 +229,7 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
             version: u32::try_from(version).unwrap_or(0),
         },
         parameters: read_json("parameters", row.try_get("parameters")?)?,
+        drift: read_json("drift policy", row.try_get("drift")?)?,
         spec: read_json("spec", row.try_get("spec")?)?,
         desired: read("desired state", row.try_get("desired")?)?,
         generation: row.try_get("generation")?,

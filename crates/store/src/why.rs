@@ -2,16 +2,19 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use trueup_model::id::{EventId, OrgId, ReleaseId};
-use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
+use sqlx::{AssertSqlSafe, Row};
+use trueup_model::drift::DivergenceRecord;
+use trueup_model::id::{ConflictId, EventId, OrgId, ReleaseId};
+use trueup_model::why::{Asked, DivergenceSeen, EventSeen, Facts, WakeSeen};
 use trueup_rules::status::freshness;
 use uuid::Uuid;
 
 use crate::db::pool::Tx;
 use crate::db::row::read_json;
 use crate::service::{ServiceRow, find, resources};
-use crate::{App, Error};
+use crate::{App, Error, drift};
 
 /// The most events of one generation that are read.
 const EVENTS: i64 = 200;
@@ -44,6 +47,7 @@ impl App {
             wake: wake(&mut tx, &row).await?,
             events: events(&mut tx, &row).await?,
             objects: resources(&mut tx, id).await?,
+            divergences: divergences(&mut tx, &row).await?,
             inputs: inputs.map(|inputs| read_json("inputs", inputs)).transpose()?,
             silent: row.watches.silent(&freshness::evidence(&row.service.spec), now),
             freeze: row.frozen,
@@ -79,6 +83,31 @@ async fn wake(tx: &mut Tx, row: &ServiceRow) -> Result<Option<WakeSeen>, Error> 
         attempts,
         error,
     }))
+}
+
+/// The differences that stand, oldest first.
+async fn divergences(tx: &mut Tx, row: &ServiceRow) -> Result<Vec<DivergenceSeen>, Error> {
+    let statement = format!(
+        "select {}, c.id as conflict_id from divergences d
+         left join conflicts c on c.settled_at is null
+              and (c.cluster_id, c.subject_id, c.kind, c.namespace, c.name, c.field)
+                = (d.cluster_id, d.subject_id, d.kind, d.namespace, d.name, d.field)
+         where d.subject_kind = 'service' and d.subject_id = $1 and d.ended_at is null
+         order by d.first_seen_at, d.id",
+        drift::COLUMNS
+    );
+    let rows = sqlx::query(AssertSqlSafe(statement))
+        .bind(row.service.id.uuid())
+        .fetch_all(&mut **tx)
+        .await?;
+    let seen = |row: &PgRow| -> Result<DivergenceSeen, Error> {
+        let DivergenceRecord { id, divergence, first_seen_at, expires_at, .. } =
+            drift::record(row)?;
+        let conflict: Option<Uuid> = row.try_get("conflict_id")?;
+        let conflict = conflict.map(ConflictId::from_uuid);
+        Ok(DivergenceSeen { id, divergence, since: first_seen_at, expires_at, conflict })
+    };
+    rows.iter().map(seen).collect()
 }
 
 async fn events(tx: &mut Tx, row: &ServiceRow) -> Result<Vec<EventSeen>, Error> {

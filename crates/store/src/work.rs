@@ -1,13 +1,15 @@
-//! What the control loops read and write: wakes, leases, orders, reports, event seals, DNS checks
-//! and notifications between replicas.
+//! What the control loops read and write: wakes, leases, orders, reports, divergences, event seals,
+//! DNS checks and notifications between replicas.
 
 pub(crate) mod dns_check;
+mod drift;
 pub(crate) mod identity;
 pub(crate) mod lease;
 pub(crate) mod notify;
 pub(crate) mod order;
 pub(crate) mod order_mark;
 pub(crate) mod overdue;
+pub(crate) mod proposal;
 pub(crate) mod report;
 pub(crate) mod seal;
 pub(crate) mod signal;

@@ -17,6 +17,7 @@ pub mod learn;
 pub mod notes;
 pub mod oracle;
 mod orders;
+mod outside;
 pub mod panics;
 pub mod plan;
 mod receipts;

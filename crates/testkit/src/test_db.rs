@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::OnceCell;
 use trueup_local::Progress;
 use trueup_local::layout::cache_dir;
 use trueup_local::postgres::{Options, Postgres};
+use trueup_model::cluster::Freshness;
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::principal::{Principal, Role};
@@ -233,6 +235,31 @@ impl TestDb {
     /// The number of events that are not sealed yet.
     pub async fn unsealed(&self) -> i64 {
         self.worker.unsealed_events().await.expect("the queue should be counted").count
+    }
+
+    /// The number of queued and of running wakes.
+    pub async fn count_wakes(&self) -> (i64, i64) {
+        let loads = self.worker.lane_loads(self.cluster).await.expect("wakes should be counted");
+        let queued = loads.iter().map(|load| load.queued).sum();
+        (queued, loads.iter().map(|load| load.running).sum())
+    }
+
+    /// Records that a watch event of every kind arrived at this time, as a lease holder does.
+    pub async fn record_heartbeat(&self, at: Timestamp) {
+        let mut connection =
+            PgConnection::connect(&self.urls.owner).await.expect("the owner should connect");
+        let heard = Freshness::all_at(at).heard;
+        let recorded = sqlx::query(
+            "update clusters set watches = watches || $2,
+                    heard_at = greatest(heard_at, $3::text::timestamptz)
+             where id = $1",
+        )
+        .bind(self.cluster.uuid())
+        .bind(Json(heard))
+        .bind(at.to_string())
+        .execute(&mut connection)
+        .await;
+        recorded.expect("the watches should be recorded");
     }
 
     /// Opens a transaction and keeps it open: no later event can be sealed until it ends.

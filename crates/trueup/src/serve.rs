@@ -294,6 +294,7 @@ impl System {
         let switch: Arc<Switch> = Arc::clone(&self.switch);
         LeaseHolder {
             worker: self.worker.clone(),
+            app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
             metrics: metrics.clone(),

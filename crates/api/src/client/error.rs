@@ -86,15 +86,18 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::Unauthenticated => {
             Some("pass a valid token with --token or TRUEUP_TOKEN; `trueup up` prints one")
         }
-        Code::Forbidden => Some("use a token with that permission"),
+        Code::Forbidden => Some(
+            "use a token that may do this; `trueup whoami` shows the org, the role and the \
+             permissions of yours",
+        ),
         Code::NotFound => Some("`trueup get` lists what exists"),
         Code::InvalidManifest => Some(
             "fix these fields and retry; `trueup explain TEMPLATE` shows a template's parameters",
         ),
         Code::PreconditionFailed => Some("read the resource again and repeat the change"),
         Code::BeingDeleted => Some(
-            "wait until the deletion is complete (`trueup watch NAME --until deleted`), then \
-             declare it again",
+            "a service or project can be declared again once its deletion is complete; an org \
+             cannot: use another org",
         ),
         Code::TooManyStreams => Some("close unused watches, or retry later"),
         Code::DatabaseUnavailable => Some("retry in a few seconds"),
@@ -111,6 +114,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::PreviewNotReady => {
             Some("retry later, or request a new preview: `trueup plan -f FILE --exact`")
         }
+        Code::AlreadyDecided => Some("`trueup drift --all` and `trueup conflicts --all` show how"),
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest
@@ -184,6 +188,18 @@ mod tests {
         assert!(text.contains("fix these fields"), "{text}");
         assert_eq!(error.code(), Some(Code::InvalidManifest));
         assert!(!error.is_transient());
+    }
+
+    /// The server answers with the same codes for services, projects and orgs.
+    #[test]
+    fn hints_about_deletions_and_permissions_fit_orgs_too() {
+        let advice = |code, detail: &str| {
+            ClientError::Problem(Box::new(Problem::new(code, detail))).advice().unwrap_or_default()
+        };
+        let hint = advice(Code::BeingDeleted, "the org is being deleted");
+        assert!(hint.contains("use another org") && !hint.contains("trueup watch"), "{hint}");
+        let hint = advice(Code::Forbidden, "this token belongs to org `acme`");
+        assert!(hint.contains("`trueup whoami` shows the org"), "{hint}");
     }
 
     #[test]

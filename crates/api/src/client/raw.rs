@@ -32,7 +32,7 @@ impl Client {
     ) -> Result<RawAnswer, ClientError> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|_| {
             ClientError::Protocol(format!(
-                "`{method}` is not a method. Use GET, PUT, POST or DELETE"
+                "`{method}` is not a method. Use GET, PUT, POST, PATCH or DELETE"
             ))
         })?;
         if !path.starts_with('/') {

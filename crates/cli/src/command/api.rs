@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 /// Call the API directly: the status goes to stderr, the body to stdout
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// GET, PUT, POST or DELETE
+    /// GET, PUT, POST, PATCH or DELETE
     method: String,
     /// The path with its query, such as /v1/services?project=shop
     path: String,

@@ -1,11 +1,11 @@
-//! Tables of plans, quota and releases for `trueup get`.
+//! Tables of plans, prices, quota and releases for `trueup get`.
 
 use jiff::Timestamp;
-use trueup_api::plan::Plan;
+use trueup_api::plan::{Plan, PlanPrice};
 use trueup_api::quota::Quota;
 use trueup_api::release::Release;
 
-use crate::output::human::age;
+use crate::output::human::{age, moment};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
@@ -25,6 +25,35 @@ pub fn plans(items: &[Plan]) -> Table {
             Cell::plain(&plan.hourly.text),
             Cell::plain(&plan.monthly.text),
             Cell::new(Paint::Faint, &plan.summary),
+        ]);
+    }
+    table
+}
+
+/// The prices of a plan. The one that holds now stands out; former ones are faint.
+pub fn prices(items: &[PlanPrice], now: Timestamp) -> Table {
+    let mut table = Table::new(&["FROM", "UNTIL", "PER HOUR", "DISK PER GIB AND HOUR", "BY", "ID"]);
+    for price in items {
+        let is_over = price.until.is_some_and(|until| until <= now);
+        let paint = match (is_over, price.from <= now) {
+            (true, _) => Paint::Faint,
+            (false, true) => Paint::Good,
+            (false, false) => Paint::Plain,
+        };
+        // What Trueup came with holds from the epoch.
+        let from = if price.from == Timestamp::UNIX_EPOCH {
+            "the beginning".to_owned()
+        } else {
+            moment(price.from)
+        };
+        let until = price.until.map_or_else(|| "-".to_owned(), moment);
+        table.row(vec![
+            Cell::new(paint, &from),
+            Cell::new(paint, &until),
+            Cell::new(paint, &price.hourly.text),
+            Cell::new(paint, &price.disk_gib_hourly.text),
+            Cell::plain(&price.created_by),
+            Cell::new(Paint::Faint, &price.id),
         ]);
     }
     table
@@ -67,4 +96,38 @@ pub fn releases(items: &[Release], now: Timestamp) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::output::style::Style;
+
+    #[test]
+    fn prices_list_their_validity_and_who_published_them() {
+        let amount = |text: &str| json!({"micros": 1, "currency": "EUR", "text": text});
+        let items: Vec<PlanPrice> = serde_json::from_value(json!([
+            {"id": "prc_2", "from": "2026-03-01T00:00:00Z", "until": null,
+             "hourly": amount("0.007 EUR"), "disk_gib_hourly": amount("0.0002 EUR"),
+             "created_by": "op", "created_at": "2026-02-01T00:00:00Z"},
+            {"id": "prc_1", "from": "1970-01-01T00:00:00Z", "until": "2026-03-01T00:00:00Z",
+             "hourly": amount("0.006 EUR"), "disk_gib_hourly": amount("0.00013 EUR"),
+             "created_by": "Trueup", "created_at": "2026-01-01T00:00:00Z"},
+        ]))
+        .unwrap();
+        let now: Timestamp = "2026-04-01T00:00:00Z".parse().unwrap();
+        let shown = prices(&items, now).render(Style::new(false));
+        let words: Vec<Vec<&str>> =
+            shown.lines().map(|line| line.split("   ").map(str::trim).collect()).collect();
+        let filled = |row: &[&str]| -> Vec<String> {
+            row.iter().filter(|word| !word.is_empty()).map(|word| (*word).to_owned()).collect()
+        };
+        assert_eq!(
+            filled(&words[1]),
+            ["2026-03-01 00:00:00Z", "-", "0.007 EUR", "0.0002 EUR", "op", "prc_2"]
+        );
+        assert_eq!(filled(&words[2])[..2], ["the beginning", "2026-03-01 00:00:00Z"]);
+    }
 }

@@ -9,6 +9,7 @@ use crate::command::events::newest;
 use crate::command::receipt::find_service;
 use crate::connect::context::{Connection, Context};
 use crate::failure::Exit;
+use crate::output::drift;
 use crate::output::event_line::event_line;
 use crate::output::human::{age, clean, moment};
 use crate::output::receipt;
@@ -96,6 +97,7 @@ fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) 
     let conditions =
         status.conditions.iter().map(|one| format!("{}: {}", one.reason, clean(&one.message)));
     section(&mut lines, "Conditions", style, conditions.collect());
+    section(&mut lines, "Drift", style, divergences(service, style));
     let objects = service.objects.iter().map(|object| {
         let uid = object.uid.as_deref().unwrap_or("recorded, not observed");
         let seen = object.last_seen_at.map(|at| format!(", seen {} ago", age(now, at)));
@@ -125,6 +127,18 @@ fn section(lines: &mut Vec<String>, title: &str, style: Style, content: Vec<Stri
     lines.push(String::new());
     lines.push(style.paint(Paint::Strong, title));
     lines.extend(content.into_iter().map(|line| format!("  {line}")));
+}
+
+/// One line per difference that stands, and where to see more of them.
+fn divergences(service: &Service, style: Style) -> Vec<String> {
+    let mut lines: Vec<String> =
+        service.divergences.iter().map(|difference| drift::line(difference, style)).collect();
+    if !lines.is_empty() {
+        let command = format!("trueup drift {}/{}", service.project, service.name);
+        let more = format!("`{}` shows since when, and what it costs", clean(&command));
+        lines.push(style.paint(Paint::Faint, &more));
+    }
+    lines
 }
 
 fn generation(service: &Service, now: Timestamp) -> String {
@@ -174,6 +188,7 @@ mod tests {
     use trueup_api::service::{ServiceCondition, ServiceObject};
 
     use super::*;
+    use crate::output::drift::tests::replicas;
     use crate::wait::until::tests::service;
     use trueup_model::key::Kind;
     use trueup_model::status::Reason;
@@ -191,6 +206,7 @@ mod tests {
             object: None,
             uid: None,
         });
+        one.divergences.push(replicas("in_conflict"));
         one.objects.push(ServiceObject {
             kind: Kind::Deployment,
             namespace: "shop-1".to_owned(),
@@ -227,6 +243,10 @@ Parameters
 
 Conditions
   pods_not_ready: 1 of 2 pods is ready; check the image
+
+Drift
+  spec.replicas of Deployment/web-1: 2 → 5, by kubectl-scale; in conflict: not enforced until it is settled
+  `trueup drift shop/web` shows since when, and what it costs
 
 Objects
   Deployment/web-1  u-1, seen 3s ago

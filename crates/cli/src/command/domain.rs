@@ -219,8 +219,8 @@ pub async fn list(
             Cell::plain(&detail(domain)),
         ]);
     }
-    let things = format!("domains of {}", scope.words());
-    show(&table, list.items.is_empty(), context, &things, || "add one with `trueup domain add`")
+    let nouns = format!("domains of {}", scope.words());
+    show(&table, list.items.is_empty(), context, &nouns, || "add one with `trueup domain add`")
 }
 
 fn state(domain: &Domain) -> Cell {

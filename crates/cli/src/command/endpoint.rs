@@ -119,8 +119,8 @@ pub async fn list(
             Cell::plain(&age(clock::now(), endpoint.created_at)),
         ]);
     }
-    let things = format!("endpoints of {}", scope.words());
-    show(&table, list.items.is_empty(), context, &things, || "open one with `trueup endpoint open`")
+    let nouns = format!("endpoints of {}", scope.words());
+    show(&table, list.items.is_empty(), context, &nouns, || "open one with `trueup endpoint open`")
 }
 
 fn state(endpoint: &Endpoint) -> Cell {

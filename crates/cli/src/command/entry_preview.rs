@@ -35,38 +35,31 @@ impl WriteArgs {
     }
 }
 
-/// The services that get a new generation.
+/// The services that get a new generation, from a dry run of the change.
 #[derive(Debug)]
 pub struct AffectedServices {
     dry_run: DryRunClient,
-    names: BTreeSet<String>,
 }
 
 impl AffectedServices {
-    /// None so far.
+    /// Before the dry run.
     pub fn new(connection: &Connection) -> Self {
-        Self { dry_run: connection.client.dry_run(), names: BTreeSet::new() }
+        Self { dry_run: connection.client.dry_run() }
     }
 
-    /// The client to dry-run each change with.
+    /// The client to dry-run the change with.
     pub const fn client(&self) -> &Client {
         self.dry_run.client()
     }
 
-    /// Adds the services of the last dry run.
-    pub fn add_last(&mut self) {
-        if let Some(preview) = self.dry_run.seen() {
-            self.names.extend(services(preview));
-        }
-    }
-
-    /// Says which services change, and asks if there are several.
+    /// Says which services the dry run changed, and asks if there are several.
     pub fn confirm(&self, write: WriteArgs, terminal: Terminal) -> anyhow::Result<()> {
-        terminal.note(&line(&self.names))?;
-        if self.names.len() < 2 {
+        let names: BTreeSet<String> = self.dry_run.seen().into_iter().flat_map(services).collect();
+        terminal.note(&line(&names))?;
+        if names.len() < 2 {
             return Ok(());
         }
-        let services = count(self.names.len(), "service");
+        let services = count(names.len(), "service");
         let question = format!("Replace the pods of {services}? Finished jobs do not run again.");
         write.confirmation.require(&format!("change {services}"), &question, terminal)
     }

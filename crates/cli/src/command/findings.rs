@@ -65,7 +65,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table = Table::new(&["ID", "CLASS", "OBJECT", "OF", "FOUND", "STATE"]);
+    let mut table = Table::new(&["ID", "CLASS", "OBJECT", "OF", "FOUND", "COST/H", "STATE"]);
     for found in &list.items {
         table.row(row(found));
     }
@@ -90,6 +90,7 @@ fn row(found: &Finding) -> Vec<Cell> {
         Cell::plain(&found.object),
         Cell::plain(found.subject.as_deref().unwrap_or_default()),
         Cell::plain(&age(clock::now(), found.found_at)),
+        Cell::plain(found.hourly.as_ref().map_or("-", |cost| cost.text.as_str())),
         Cell::new(paint, &state),
     ]
 }

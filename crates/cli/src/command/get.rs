@@ -23,8 +23,8 @@ use crate::output::table::{Cell, Table};
 /// List services, projects, clusters, templates, plans, variables and more
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// services (the default), projects, clusters, templates, plans, releases, quota,
-    /// variables, secrets, volumes, endpoints or domains; then a name
+    /// services (the default), projects, clusters, templates, plans, prices of a plan, releases
+    /// of a service, quota, variables, secrets, volumes, endpoints or domains; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
     /// Watch services as they change
@@ -41,6 +41,7 @@ enum Kind {
     Clusters,
     Templates,
     Plans,
+    Prices,
     Releases,
     Quota,
     Variables,
@@ -57,6 +58,7 @@ fn kind(text: &str) -> Option<Kind> {
         "clusters" | "cluster" => Some(Kind::Clusters),
         "templates" | "template" => Some(Kind::Templates),
         "plans" | "plan" => Some(Kind::Plans),
+        "prices" | "price" => Some(Kind::Prices),
         "releases" | "release" => Some(Kind::Releases),
         "quota" | "quotas" => Some(Kind::Quota),
         "variables" | "variable" => Some(Kind::Variables),
@@ -76,8 +78,8 @@ fn parse(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
         [first, name, ..] => match kind(first) {
             Some(kind) => Ok((kind, Some(name))),
             None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
-                "kinds are services, projects, clusters, templates, plans, releases, quota, \
-                 variables, secrets, volumes, endpoints and domains",
+                "kinds are services, projects, clusters, templates, plans, prices, releases, \
+                 quota, variables, secrets, volumes, endpoints and domains",
             )),
         },
     }
@@ -100,6 +102,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Kind::Clusters => get_clusters(name, context, &connection).await,
         Kind::Templates => get_templates(name, context, &connection).await,
         Kind::Plans => get_plans(name, context, &connection).await,
+        Kind::Prices => get_prices(name, context, &connection).await,
         Kind::Releases => get_releases(name, context, &connection).await,
         Kind::Quota => get_quota(context, &connection).await,
         // Here the name is that of a service.
@@ -131,6 +134,22 @@ async fn get_plans(
         "plans",
         || "an operator creates them with `trueup apply -f FILE`",
     )
+}
+
+async fn get_prices(
+    plan: Option<&str>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let plan = plan.ok_or_else(|| {
+        Failure::new(Exit::Usage, "prices belong to a plan").hint("write `trueup get prices PLAN`")
+    })?;
+    let list = context.wait("reading the prices", connection.client.plan_prices(plan)).await?;
+    if context.output.print(context.terminal, &list)? {
+        return Ok(Exit::Ok);
+    }
+    let table = catalog::prices(&list.items, clock::now());
+    show(&table, list.items.is_empty(), context, "prices", || "every plan has one")
 }
 
 async fn get_releases(
@@ -251,11 +270,11 @@ pub fn show(
     table: &Table,
     empty: bool,
     context: &Context,
-    things: &str,
+    nouns: &str,
     hint: impl Fn() -> &'static str,
 ) -> anyhow::Result<Exit> {
     if empty {
-        context.terminal.note(&format!("no {things}; {}", hint()))?;
+        context.terminal.note(&format!("no {nouns}; {}", hint()))?;
     } else {
         context.terminal.line(&table.render(context.terminal.style()))?;
     }
@@ -338,6 +357,7 @@ mod tests {
         assert_eq!(parse(&words(&["projects"])).unwrap(), (Kind::Projects, None));
         assert_eq!(parse(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
         assert_eq!(parse(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
+        assert_eq!(parse(&words(&["prices", "small"])).unwrap(), (Kind::Prices, Some("small")));
         assert!(parse(&words(&["pods", "web"])).is_err());
     }
 }

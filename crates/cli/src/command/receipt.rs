@@ -41,7 +41,7 @@ pub async fn list(args: ListArgs, context: &Context) -> anyhow::Result<Exit> {
         let list = context.wait("reading the receipts", client.org_receipts(org)).await?;
         return org::show(&list, context);
     };
-    let list = context.wait("reading the receipts", client.receipt_list(&project)).await?;
+    let list = context.wait("reading the receipts", client.every_receipt(&project)).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }

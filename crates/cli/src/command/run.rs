@@ -96,6 +96,7 @@ async fn manifest(
         template: TEMPLATE.to_owned(),
         plan: args.plan.clone().or_else(|| service.plan.clone()),
         parameters,
+        drift: None,
     })
 }
 

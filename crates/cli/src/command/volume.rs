@@ -36,12 +36,12 @@ pub async fn list(
             Cell::plain(seen.as_deref().unwrap_or("never")),
         ]);
     }
-    let things = format!("volumes of {}", scope.words());
+    let nouns = format!("volumes of {}", scope.words());
     show(
         &table,
         list.items.is_empty(),
         context,
-        &things,
+        &nouns,
         || "templates such as minecraft define them",
     )
 }

@@ -7,6 +7,7 @@ use trueup_api::service::Service;
 use crate::command::receipt::find_service;
 use crate::connect::context::Context;
 use crate::failure::Exit;
+use crate::output::drift;
 use crate::output::human::{clean, duration};
 use crate::output::style::{self, Style};
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
@@ -45,7 +46,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// The state in one line, and a line per condition.
+/// The state in one line, and a line per condition and per difference that stands.
 fn state(service: &Service, style: Style) -> String {
     let status = &service.status;
     let simulated = if status.simulated { " (simulated)" } else { "" };
@@ -60,5 +61,26 @@ fn state(service: &Service, style: Style) -> String {
     for condition in &status.conditions {
         text.push_str(&format!("\n  {}: {}", condition.reason, clean(&condition.message)));
     }
+    for difference in &service.divergences {
+        text.push_str(&format!("\n  drift: {}", drift::line(difference, style)));
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::drift::tests::replicas;
+
+    #[test]
+    fn state_shows_what_drifts() {
+        let mut one = crate::wait::until::tests::service("running", "healthy", Some(3));
+        one.divergences.push(replicas("ignored"));
+        assert_eq!(
+            state(&one, Style::new(false)),
+            "\
+shop/web  generation 3  running  healthy
+  drift: spec.replicas of Deployment/web-1: 2 → 5, by kubectl-scale; ignored"
+        );
+    }
 }

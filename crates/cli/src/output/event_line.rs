@@ -2,19 +2,21 @@
 
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
-    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, DomainAdded,
-    DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftDetected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
-    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
-    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
-    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
-    wire_source,
+    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised,
+    ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
+    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
+    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept,
+    FindingOpened, FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged,
+    PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued,
+    PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed,
+    ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
+    ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet,
+    ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceUnfrozen,
+    Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted,
+    VariableSet, WakeRequeued, wire_source,
 };
 use trueup_model::key::ResourceKey;
+use trueup_model::money::Money;
 use trueup_model::status::{Health, Phase};
 
 use crate::output::human::{clean, clock_time, count, moment};
@@ -103,11 +105,36 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
             (Paint::Busy, "edited by others", format!("{}: {field}{by}", short(key)))
         }
         Fact::DriftDetected(DriftDetected { key, field }) => {
-            (Paint::Busy, "drift detected", format!("{}: {field}", short(key)))
+            (Paint::Busy, "drift detected", place(key, field))
         }
         Fact::DriftReverted(DriftReverted { key, field }) => {
-            (Paint::Busy, "drift reverted", format!("{}: {field}", short(key)))
+            (Paint::Busy, "drift reverted", place(key, field))
         }
+        Fact::DriftIgnored(DriftIgnored { key, field }) => {
+            (Paint::Faint, "drift ignored", place(key, field))
+        }
+        Fact::DriftProposed(DriftProposed { divergence, key, field, expires_at }) => {
+            let (place, until) = (place(key, field), moment(*expires_at));
+            let detail = format!("{place}; approve with `trueup approve {divergence}` by {until}");
+            (Paint::Busy, "adoption proposed", detail)
+        }
+        Fact::DriftAdopted(DriftAdopted { key, field, parameter, undo, principal, .. }) => {
+            let (place, by, subject) = (place(key, field), by(principal), &event.subject);
+            let undo = format!("undo with `trueup rollback {subject} --to {undo}`");
+            (Paint::Strong, "drift adopted", format!("{place} as `{parameter}`{by}; {undo}"))
+        }
+        Fact::DriftRejected(DriftRejected { key, field, principal, .. }) => {
+            (Paint::Strong, "adoption rejected", format!("{}{}", place(key, field), by(principal)))
+        }
+        Fact::DriftEnded(DriftEnded { key, field, class }) => {
+            (Paint::Good, "drift ended", format!("{}, {class}", place(key, field)))
+        }
+        Fact::ConflictRaised(ConflictRaised { conflict, key, field, by }) => {
+            let with = by.as_ref().map(|by| format!(", with {by}")).unwrap_or_default();
+            let settle = format!("settle with `trueup conflicts settle {conflict} DECISION`");
+            (Paint::Bad, "conflict raised", format!("{}{with}; {settle}", place(key, field)))
+        }
+        Fact::ConflictSettled(settled) => conflict_settled(settled),
         Fact::AbsenceVerified(AbsenceVerified { keys }) => {
             (Paint::Good, "absence verified", format!("{} verified absent", count(*keys, "object")))
         }
@@ -161,15 +188,18 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
                 format!("accepted with {projects} and {services}{}", by(principal)),
             )
         }
-        Fact::TokenCreated(TokenCreated { name, role, principal, .. }) => {
-            (Paint::Busy, "token created", format!("{role} {name}{}", by(principal)))
+        Fact::TokenCreated(TokenCreated { token, name, role, principal }) => {
+            let token = name.clone().unwrap_or_else(|| token.to_string());
+            (Paint::Busy, "token created", format!("{role} {token}{}", by(principal)))
         }
-        Fact::TokenRevoked(TokenRevoked { name, principal, .. }) => {
-            (Paint::Busy, "token revoked", format!("{name}{}", by(principal)))
+        Fact::TokenRevoked(TokenRevoked { token, name, principal }) => {
+            let token = name.clone().unwrap_or_else(|| token.to_string());
+            (Paint::Busy, "token revoked", format!("{token}{}", by(principal)))
         }
-        Fact::PlanChanged(PlanChanged { plan, retired, principal }) => {
+        Fact::PlanChanged(PlanChanged { plan, retired, principal, price }) => {
             let what = if *retired { "plan retired" } else { "plan changed" };
-            (Paint::Busy, what, format!("{plan}{}", by(principal)))
+            let price = price.as_ref().map(published).unwrap_or_default();
+            (Paint::Busy, what, format!("{plan}{price}{}", by(principal)))
         }
         Fact::TemplatePublished(TemplatePublished { template, principal }) => {
             (Paint::Good, "template published", format!("{template}{}", by(principal)))
@@ -256,6 +286,13 @@ fn phase_change(
     (paint, phase.into_str(), detail)
 }
 
+fn conflict_settled(settled: &ConflictSettled) -> (Paint, &'static str, String) {
+    let ConflictSettled { key, field, decision, until, principal, .. } = settled;
+    let until = until.map(|until| format!(" until {}", moment(until))).unwrap_or_default();
+    let detail = format!("{}, {decision}{until}{}", place(key, field), by(principal));
+    (Paint::Strong, "conflict settled", detail)
+}
+
 fn requested(principal: &str) -> String {
     format!("requested by {principal}")
 }
@@ -264,12 +301,22 @@ fn by(principal: &str) -> String {
     format!(", requested by {principal}")
 }
 
+fn published(price: &PublishedPrice) -> String {
+    let hourly = Money { micros: price.hourly_micros, currency: price.currency };
+    format!(", {hourly} an hour from {}", moment(price.from))
+}
+
 fn within(cluster: &Option<String>) -> String {
     cluster.as_ref().map(|cluster| format!("cluster {cluster}, ")).unwrap_or_default()
 }
 
 fn entry(name: &str, version: i64, principal: &str) -> String {
     format!("{name}, version {version}{}", by(principal))
+}
+
+/// An object, and the field of it if there is one.
+fn place(key: &ResourceKey, field: &str) -> String {
+    if field.is_empty() { short(key) } else { format!("{}: {field}", short(key)) }
 }
 
 fn short(key: &ResourceKey) -> String {
@@ -318,6 +365,25 @@ mod tests {
             ),
             ("ReconcileStarted", json!({}), "started             generation 2"),
             (
+                "PlanChanged",
+                json!({"plan": "small", "retired": false, "principal": "op"}),
+                "plan changed        small, requested by op",
+            ),
+            (
+                "PlanChanged",
+                json!({"plan": "small", "retired": false, "principal": "op", "price": {
+                    "version": "prc_01h455vb4pex5vsknk084sn02q", "hourly_micros": 7000,
+                    "disk_gib_hourly_micros": 130, "currency": "EUR",
+                    "from": "2026-03-01T00:00:00Z"}}),
+                "plan changed        small, 0.007 EUR an hour from 2026-03-01 00:00:00Z, requested \
+                 by op",
+            ),
+            (
+                "DriftReverted",
+                json!({ "key": key, "field": "" }),
+                "drift reverted      Deployment/web-1",
+            ),
+            (
                 "ServicePhaseChanged",
                 json!({"phase": "running", "health": "healthy", "message": null}),
                 "running             healthy",
@@ -342,6 +408,66 @@ mod tests {
                 "AbsenceVerified",
                 json!({"keys": 6}),
                 "absence verified    6 objects verified absent",
+            ),
+        ] {
+            assert_eq!(line(kind, &data), format!("03:04:05Z  {end}"));
+        }
+    }
+
+    #[test]
+    fn events_of_drift_say_how_to_decide_and_how_to_undo() {
+        let key = json!({ "kind": "Deployment", "namespace": "shop", "name": "web-1" });
+        let about = |more: Value| {
+            let mut data = json!({ "key": key, "field": "spec.replicas" });
+            data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            data
+        };
+        let (divergence, conflict) =
+            ("dvg_01h455vb4pex5vsknk084sn02q", "cft_01h455vb4pex5vsknk084sn02q");
+        for (kind, data, end) in [
+            (
+                "DriftIgnored",
+                about(json!({})),
+                "drift ignored       Deployment/web-1: spec.replicas",
+            ),
+            (
+                "DriftProposed",
+                about(json!({ "divergence": divergence, "expires_at": "2026-01-03T03:04:05Z" })),
+                "adoption proposed   Deployment/web-1: spec.replicas; approve with `trueup approve \
+                 dvg_01h455vb4pex5vsknk084sn02q` by 2026-01-03 03:04:05Z",
+            ),
+            (
+                "DriftAdopted",
+                about(json!({
+                    "divergence": divergence, "parameter": "replicas", "undo": 1, "principal": "ann"
+                })),
+                "drift adopted       Deployment/web-1: spec.replicas as `replicas`, requested by ann; \
+                 undo with `trueup rollback svc_1 --to 1`",
+            ),
+            (
+                "DriftRejected",
+                about(json!({ "divergence": divergence, "principal": "ann" })),
+                "adoption rejected   Deployment/web-1: spec.replicas, requested by ann",
+            ),
+            (
+                "DriftEnded",
+                about(json!({ "class": "edited" })),
+                "drift ended         Deployment/web-1: spec.replicas, edited",
+            ),
+            (
+                "ConflictRaised",
+                about(json!({ "conflict": conflict, "by": "argocd" })),
+                "conflict raised     Deployment/web-1: spec.replicas, with argocd; settle with \
+                 `trueup conflicts settle cft_01h455vb4pex5vsknk084sn02q DECISION`",
+            ),
+            (
+                "ConflictSettled",
+                about(json!({
+                    "conflict": conflict, "decision": "ours", "until": "2026-01-02T11:04:05Z",
+                    "principal": "ann"
+                })),
+                "conflict settled    Deployment/web-1: spec.replicas, ours until 2026-01-02 \
+                 11:04:05Z, requested by ann",
             ),
         ] {
             assert_eq!(line(kind, &data), format!("03:04:05Z  {end}"));
@@ -385,6 +511,11 @@ mod tests {
                 "TokenCreated",
                 json!({"token": "tok_01h455vb4pex5vsknk084sn02q", "name": "ci", "role": "viewer", "principal": "owner"}),
                 "token created       viewer ci, requested by owner",
+            ),
+            (
+                "TokenRevoked",
+                json!({"token": "tok_01h455vb4pex5vsknk084sn02q", "principal": "owner"}),
+                "token revoked       tok_01h455vb4pex5vsknk084sn02q, requested by owner",
             ),
             (
                 "DomainLookAsked",

@@ -82,7 +82,14 @@ pub fn count(number: usize, thing: &str) -> String {
 
 /// Replaces control characters, so that untrusted text cannot move the cursor.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect()
+}
+
+/// Whether a character changes how others are shown and is not seen itself: marks of writing
+/// direction, which can make a name look like another one, and characters without a width.
+const fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -122,6 +129,7 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(clean("a\u{1b}[31m\nb"), "a [31m b");
+        assert_eq!(clean("a\u{9b}b\u{202e}c\u{2066}d\u{200b}e"), "a b c d e");
     }
 
     #[test]

@@ -90,10 +90,14 @@ pub fn field_line(field: &PreviewField) -> String {
 
 pub fn cost(unit: &PreviewUnit) -> Option<String> {
     let after = unit.monthly_after.as_ref()?;
-    Some(match &unit.monthly_before {
+    let price = match &unit.monthly_before {
         Some(before) if before == after => format!("{} a month, unchanged", after.text),
         Some(before) => format!("{} a month instead of {}", after.text, before.text),
         None => format!("{} a month", after.text),
+    };
+    Some(match unit.priced_pods {
+        Some(pods) => format!("{price} (autoscaled: priced at its maximum of {pods} pods)"),
+        None => price,
     })
 }
 
@@ -150,6 +154,18 @@ service/shop/web: generation 4, every pod is replaced
             shown("variable/A", preview),
             format!("variable/A: would be recorded, and 1 service changes\n{of_the_service}")
         );
+    }
+
+    #[test]
+    fn preview_of_an_autoscaled_service_says_that_its_maximum_is_priced() {
+        let amount = json!({"micros": 1, "currency": "EUR", "text": "13.14 EUR"});
+        let unit = json!({
+            "kind": "service", "name": "shop/web", "generation": 1, "desired": "active",
+            "replaces_pods": false, "objects": [], "monthly_after": amount, "priced_pods": 3,
+        });
+        let shown = shown("service/shop/web", json!({"changed": true, "units": [unit]}));
+        let expected = "13.14 EUR a month (autoscaled: priced at its maximum of 3 pods)";
+        assert!(shown.contains(expected), "{shown}");
     }
 
     #[test]

@@ -3,6 +3,13 @@
 use crate::output::human::clean;
 use crate::output::style::{Paint, Style};
 
+/// The width of a terminal that no one made wider.
+pub const TERMINAL: usize = 80;
+/// The spaces between two columns.
+const GAP: usize = 3;
+/// The least width of a column that is shortened.
+const LEAST: usize = 6;
+
 /// One cell.
 #[derive(Debug, Clone)]
 pub struct Cell {
@@ -39,14 +46,48 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The text, without a line end at the end. The last column is not padded.
-    pub fn render(&self, style: Style) -> String {
+    /// Shortens the cells of these columns, the widest first, until every line fits.
+    ///
+    /// A cell is cut in its middle: paths and names differ at their ends. Columns stay as wide as
+    /// their headings.
+    pub fn fit(&mut self, width: usize, columns: &[&str]) {
+        let heading: Vec<&str> =
+            self.rows.first().into_iter().flatten().map(|cell| cell.text.as_str()).collect();
+        let least: Vec<Option<usize>> = heading
+            .iter()
+            .map(|name| columns.contains(name).then(|| name.chars().count().max(LEAST)))
+            .collect();
+        let mut widths = self.widths();
+        let gaps = widths.len().saturating_sub(1) * GAP;
+        while widths.iter().sum::<usize>() + gaps > width {
+            let widest = widths
+                .iter_mut()
+                .zip(&least)
+                .filter_map(|(wide, least)| least.filter(|least| *wide > *least).map(|_| wide))
+                .max();
+            let Some(widest) = widest else { break };
+            *widest -= 1;
+        }
+        for row in &mut self.rows {
+            for (cell, wide) in row.iter_mut().zip(&widths) {
+                cell.text = shortened(&cell.text, *wide);
+            }
+        }
+    }
+
+    /// The width of the widest cell of each column.
+    fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        (0..columns).map(width).collect()
+    }
+
+    /// The text, without a line end at the end. The last column is not padded.
+    pub fn render(&self, style: Style) -> String {
+        let widths = self.widths();
         let line = |row: &Vec<Cell>| {
             let last = row.len().saturating_sub(1);
             let mut line = String::new();
@@ -54,7 +95,7 @@ impl Table {
                 line.push_str(&style.paint(cell.paint, &cell.text));
                 if column < last {
                     let wide = widths.get(column).copied().unwrap_or(0);
-                    let pad = wide.saturating_sub(cell.text.chars().count()) + 3;
+                    let pad = wide.saturating_sub(cell.text.chars().count()) + GAP;
                     line.push_str(&" ".repeat(pad));
                 }
             }
@@ -62,6 +103,18 @@ impl Table {
         };
         self.rows.iter().map(line).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// The text in at most this many characters, with `…` for what is left out of its middle.
+fn shortened(text: &str, width: usize) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let Some(over) = characters.len().checked_sub(width).filter(|over| *over > 0) else {
+        return text.to_owned();
+    };
+    let start = width.saturating_sub(1) / 2;
+    let before = characters.iter().take(start);
+    let after = characters.iter().skip(start + over + 1);
+    before.chain(['…'].iter()).chain(after).collect()
 }
 
 #[cfg(test)]
@@ -80,6 +133,24 @@ mod tests {
         assert_eq!(
             table().render(Style::new(false)),
             "NAME      PHASE     AGE\nweb       running   5m\ngrüße-1"
+        );
+    }
+
+    #[test]
+    fn widest_cells_are_cut_in_their_middle_until_lines_fit() {
+        let mut wide = Table::new(&["ID", "FIELD", "BY"]);
+        let cells = ["dvg_1234", "spec.template.spec.containers.main.image", "kubectl-edit"];
+        wide.row(cells.map(Cell::plain).into());
+        wide.fit(40, &["FIELD", "BY"]);
+        assert_eq!(
+            wide.render(Style::new(false)),
+            "ID         FIELD            BY\ndvg_1234   spec.t…n.image   kubectl-edit"
+        );
+        wide.fit(0, &["FIELD", "BY"]);
+        assert_eq!(
+            wide.render(Style::new(false)),
+            "ID         FIELD    BY\ndvg_1234   sp…age   ku…dit",
+            "other columns stay, and headings are legible"
         );
     }
 

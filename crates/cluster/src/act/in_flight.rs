@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use trueup_model::drift::Divergence;
 use trueup_model::key::ResourceKey;
 use trueup_model::receipt::Reading;
 use trueup_model::survey::Survey;
@@ -44,6 +45,8 @@ pub(crate) struct PassMemory {
     /// The last survey of a project's namespace before the delete was sent. An earlier one is
     /// recorded.
     pub(crate) survey: Option<Survey>,
+    /// The differences that stood after the last pass.
+    pub(crate) standing: Vec<Divergence>,
 }
 
 impl PassMemory {

@@ -33,10 +33,11 @@ pub(super) fn tidy(object: &mut Value, kind: Kind) {
     }
 }
 
-/// An entry of another manager, without status, which every controller writes.
+/// An entry of another manager, without status, which every controller writes. `kubectl scale`
+/// writes the number of pods through a subresource of its own.
 fn other_manager(mut entry: Value) -> Option<Value> {
     let is_ours = entry["manager"] == names::FIELD_MANAGER;
-    let is_part = entry["subresource"].as_str().is_some_and(|part| !part.is_empty());
+    let is_part = !matches!(entry["subresource"].as_str(), None | Some("" | "scale"));
     let fields = entry.get_mut("fieldsV1")?.as_object_mut()?;
     fields.remove("f:status");
     if is_ours || is_part || fields.is_empty() {
@@ -208,13 +209,17 @@ mod tests {
             entry("kube-controller-manager", "Update", "status", json!({ "f:status": {} })),
             entry("old-controller", "Update", "", json!({ "f:status": {} })),
             entry("kubectl-edit", "Update", "", json!({ "f:spec": { "f:replicas": {} } })),
+            entry("kubectl", "Update", "scale", json!({ "f:spec": { "f:replicas": {} } })),
         ]);
         let named = |name: &str, managers: &Value| json!({ "metadata": { "name": name, "managedFields": managers } });
         let list =
             &mut json!({ "items": [named("a", &managers), named("b", &json!([managers[0]]))] });
         let items = take_items(list, Kind::Deployment);
-        let edits = json!([{ "manager": "kubectl-edit", "time": "2030-01-01T00:00:00Z",
-                             "fieldsV1": { "f:spec": { "f:replicas": {} } } }]);
+        let edit = |manager: &str| {
+            json!({ "manager": manager, "time": "2030-01-01T00:00:00Z",
+                    "fieldsV1": { "f:spec": { "f:replicas": {} } } })
+        };
+        let edits = json!([edit("kubectl-edit"), edit("kubectl")]);
         let (kind, version) = ("Deployment", "apps/v1");
         assert_eq!(
             items,

@@ -11,6 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use kube::core::Status;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trueup_model::key::Kind;
 
@@ -86,6 +87,11 @@ pub(super) struct Reply {
 impl Reply {
     /// The object of a successful response.
     pub(super) fn into_object(self, kind: Kind) -> Result<Value, CallError> {
+        self.parsed(kind)
+    }
+
+    /// The body of a successful response as this type.
+    pub(super) fn parsed<T: DeserializeOwned>(&self, kind: Kind) -> Result<T, CallError> {
         if !self.status.is_success() {
             return Err(call_error(&self.failure(), kind, self.retry_after));
         }

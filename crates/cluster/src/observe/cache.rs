@@ -3,6 +3,9 @@
 //! The response to a write goes in at once, so the next plan sees it. A watch event that is older
 //! than the cached object is dropped, so the cache never goes back in time.
 
+mod compare;
+mod pods;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +13,16 @@ use std::time::Duration;
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::Absent;
-use trueup_model::order::{Body, Order, Unit};
+use trueup_model::order::{Order, Unit};
 use trueup_model::receipt::LostPod;
 use trueup_rules::plan::Observed;
 use trueup_rules::render::names;
-use trueup_rules::status::lost::lost;
 
 use crate::observe::compact::compact;
 use crate::observe::packed::{Packed, version};
-use crate::verbs::{CallError, List};
+use crate::verbs::List;
+use compare::version_of;
+use pods::{pod_label, pods_of};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
@@ -44,8 +48,6 @@ pub(crate) struct Cache {
 
 /// How long a read of an unwatched object stays valid.
 const READ_VALID: Duration = Duration::from_secs(30);
-/// How many lost pods are kept for each service.
-const LOST_MOST: usize = 32;
 
 /// How many tombstones are kept; no response can be late by more than that.
 const TOMBSTONES: usize = 4096;
@@ -78,32 +80,21 @@ impl Cache {
         self.nodes_forbidden = true;
     }
 
-    /// Records which pods belong to an order's unit.
-    pub(crate) fn expect_pods(&mut self, order: &Order) {
-        if let Body::Service(body) = &order.body {
-            self.pod_owners.insert((order.namespace.clone(), body.object_name.clone()), order.unit);
-        }
-    }
-
     /// The objects at the order's keys, its pods and their nodes.
     pub(crate) fn observed(&self, order: &Order, project_ready: bool) -> Observed {
         let objects =
             order.recorded.keys().filter_map(|key| Some((key.clone(), self.get(key)?))).collect();
-        let pods = match &order.body {
-            Body::Project => Vec::new(),
-            Body::Service(body) => self
-                .pods
-                .get(&(order.namespace.clone(), body.object_name.clone()))
-                .into_iter()
-                .flatten()
-                .filter_map(|key| self.get(key))
-                .collect(),
-        };
+        let pods: Vec<Arc<Value>> = pods_of(order)
+            .and_then(|label| self.pods.get(&label))
+            .into_iter()
+            .flatten()
+            .filter_map(|key| self.get(key))
+            .collect();
         let namespace = ResourceKey::new(Kind::Namespace, "", &order.namespace);
         let namespace_ending = self.objects.get(&namespace).is_some_and(Packed::ends);
         // Many pods share a node; each node is parsed once.
         let names: BTreeSet<&str> =
-            pods.iter().filter_map(|pod: &Arc<Value>| pod["spec"]["nodeName"].as_str()).collect();
+            pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
         let nodes = names
             .into_iter()
             .filter_map(|name| {
@@ -137,24 +128,6 @@ impl Cache {
     pub(crate) fn project_namespaces(&self) -> Vec<String> {
         let namespaces = self.objects.keys().filter(|key| key.kind == Kind::Namespace);
         namespaces.map(|key| key.name.clone()).collect()
-    }
-
-    /// Cached keys of an unwatched kind that differ from a list of the versions in this namespace.
-    /// What is not cached belongs to no order: the sweep reports it, and its value is not read.
-    pub(crate) fn stale_in(&self, kind: Kind, namespace: &str, list: &List) -> Vec<ResourceKey> {
-        let at: u64 = list.version.parse().unwrap_or(0);
-        let listed: HashMap<ResourceKey, u64> =
-            list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
-        let differs = |known: &Packed, listed: Option<&u64>| match listed {
-            Some(listed) => known.version() < *listed,
-            None => known.version() <= at,
-        };
-        self.objects
-            .iter()
-            .filter(|(key, _)| key.kind == kind && key.namespace == namespace)
-            .filter(|(key, known)| differs(known, listed.get(*key)))
-            .map(|(key, _)| key.clone())
-            .collect()
     }
 
     /// Records that an unwatched key was read now.
@@ -200,25 +173,6 @@ impl Cache {
         unit.filter(|_| known != Some(at))
     }
 
-    /// Keys of a kind that differ from a list of versions. The watch may just be a moment behind,
-    /// so the caller must read each of them.
-    pub(crate) fn stale(&self, kind: Kind, list: &List) -> Vec<ResourceKey> {
-        let at: u64 = list.version.parse().unwrap_or(0);
-        let listed: HashMap<ResourceKey, u64> =
-            list.objects.iter().map(|object| (key_of(kind, object), version(object))).collect();
-        let missing = self
-            .objects
-            .iter()
-            .filter(|(key, known)| key.kind == kind && known.version() <= at)
-            .filter(|(key, known)| !listed.contains_key(*key) && known.watched())
-            .map(|(key, _)| key.clone());
-        let newer = listed.iter().filter(|(key, seen)| {
-            let known = self.objects.get(*key).map(Packed::version);
-            known.or_else(|| self.tombstones.get(*key).copied()).is_none_or(|known| known < **seen)
-        });
-        missing.chain(newer.map(|(key, _)| key.clone())).collect()
-    }
-
     /// Removes an object that a watch reports as deleted.
     pub(crate) fn gone(&mut self, kind: Kind, object: &Value) -> Option<Unit> {
         let key = key_of(kind, object);
@@ -236,32 +190,6 @@ impl Cache {
         self.tombstones.insert(key.clone(), at);
         self.note_lost_pod(kind, object);
         self.forget(&key)
-    }
-
-    /// Records a deleted pod whose processes were not seen to end.
-    fn note_lost_pod(&mut self, kind: Kind, last: &Value) {
-        let Some(label) = pod_label(kind, last) else { return };
-        let node = last["spec"]["nodeName"].as_str().unwrap_or_default();
-        let node = self.get(&ResourceKey::new(Kind::Node, "", node));
-        if let Some(pod) = lost(last, node.as_deref()) {
-            let pods = self.lost.entry(label).or_default();
-            if pods.len() < LOST_MOST && pods.iter().all(|known| known.uid != pod.uid) {
-                pods.push(pod);
-            }
-        }
-    }
-
-    /// The pods of this order's unit whose processes were not seen to end.
-    pub(crate) fn lost_pods(&self, order: &Order) -> Vec<LostPod> {
-        pods_of(order).and_then(|label| self.lost.get(&label).cloned()).unwrap_or_default()
-    }
-
-    /// Drops what is kept about the pods of a deleted unit.
-    pub(crate) fn retire(&mut self, order: &Order) {
-        if let Some(label) = pods_of(order) {
-            self.lost.remove(&label);
-            self.pod_owners.remove(&label);
-        }
     }
 
     /// Removes an object that a read did not find.
@@ -295,21 +223,6 @@ impl Cache {
         }
     }
 
-    /// Rejects a stale list.
-    ///
-    /// A list older than what the watch of its kind has reached comes from a lagging API server or
-    /// a restored etcd: what it contains may be gone, and what it lacks may exist.
-    pub(crate) fn check_age(&self, kind: Kind, list: &List) -> Result<(), CallError> {
-        let at: u64 = list.version.parse().unwrap_or(0);
-        match self.watched_to.get(&kind) {
-            Some(reached) if *reached > at => Err(CallError::Server(format!(
-                "stale list of {kind}: it is at version {at}, but {reached} was already seen; if \
-                 etcd was restored, restart Trueup"
-            ))),
-            Some(_) | None => Ok(()),
-        }
-    }
-
     /// Records that the watch of a kind has reached this version.
     pub(crate) fn watch_reached(&mut self, kind: Kind, version: &str) {
         self.advance(kind, version.parse().unwrap_or(0));
@@ -323,7 +236,7 @@ impl Cache {
     /// Replaces all objects of a kind: what the list lacks is gone, unless it is newer than the
     /// list.
     pub(crate) fn replace(&mut self, kind: Kind, list: List) -> BTreeSet<Unit> {
-        let at: u64 = list.version.parse().unwrap_or(0);
+        let at = version_of(&list);
         let listed: BTreeSet<ResourceKey> =
             list.objects.iter().map(|object| key_of(kind, object)).collect();
         let vanished: Vec<ResourceKey> = self
@@ -348,16 +261,6 @@ impl Cache {
         touched
     }
 
-    /// The units that have a pod on a node.
-    pub(crate) fn units_on(&self, node: &str) -> BTreeSet<Unit> {
-        let there = |key: &&ResourceKey| self.objects.get(*key).is_some_and(|pod| pod.is_on(node));
-        self.pods
-            .iter()
-            .filter(|(_, pods)| pods.iter().any(|key| there(&key)))
-            .filter_map(|(label, _)| self.pod_owners.get(label).copied())
-            .collect()
-    }
-
     fn unit_of(&self, kind: Kind, object: &Value) -> Option<Unit> {
         if let Some(label) = pod_label(kind, object) {
             return self.pod_owners.get(&label).copied();
@@ -370,20 +273,6 @@ impl Cache {
     }
 }
 
-/// The namespace and label of an order's pods.
-fn pods_of(order: &Order) -> Option<(String, String)> {
-    match &order.body {
-        Body::Project => None,
-        Body::Service(body) => Some((order.namespace.clone(), body.object_name.clone())),
-    }
-}
-
-fn pod_label(kind: Kind, object: &Value) -> Option<(String, String)> {
-    let metadata = &object["metadata"];
-    let name = metadata["labels"][names::POD_LABEL].as_str().filter(|_| kind == Kind::Pod)?;
-    Some((metadata["namespace"].as_str().unwrap_or_default().to_owned(), name.to_owned()))
-}
-
 fn key_of(kind: Kind, object: &Value) -> ResourceKey {
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     ResourceKey::new(kind, text("namespace"), text("name"))
@@ -394,11 +283,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn config(name: &str, version: u64) -> Value {
+    pub(super) fn config(name: &str, version: u64) -> Value {
         json!({"metadata": {"namespace": "n", "name": name, "uid": "u", "resourceVersion": version.to_string()}})
     }
 
-    fn version_of(cache: &Cache, name: &str) -> Option<u64> {
+    fn cached(cache: &Cache, name: &str) -> Option<u64> {
         cache.objects.get(&ResourceKey::new(Kind::ConfigMap, "n", name)).map(Packed::version)
     }
 
@@ -407,11 +296,11 @@ mod tests {
         let mut cache = Cache::default();
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.present(Kind::ConfigMap, config("a", 5));
-        assert_eq!(version_of(&cache, "a"), Some(7));
+        assert_eq!(cached(&cache, "a"), Some(7));
         cache.gone(Kind::ConfigMap, &config("a", 6));
-        assert_eq!(version_of(&cache, "a"), Some(7));
+        assert_eq!(cached(&cache, "a"), Some(7));
         cache.gone(Kind::ConfigMap, &config("a", 8));
-        assert_eq!(version_of(&cache, "a"), None);
+        assert_eq!(cached(&cache, "a"), None);
     }
 
     #[test]
@@ -420,9 +309,9 @@ mod tests {
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.gone(Kind::ConfigMap, &config("a", 9));
         cache.present(Kind::ConfigMap, config("a", 8));
-        assert_eq!(version_of(&cache, "a"), None);
+        assert_eq!(cached(&cache, "a"), None);
         cache.present(Kind::ConfigMap, config("a", 10));
-        assert_eq!(version_of(&cache, "a"), Some(10));
+        assert_eq!(cached(&cache, "a"), Some(10));
     }
 
     #[test]
@@ -431,7 +320,7 @@ mod tests {
         cache.present(Kind::ConfigMap, config("a", 7));
         cache.gone(Kind::ConfigMap, &config("a", 9));
         cache.present(Kind::ConfigMap, config("a", 9));
-        assert_eq!(version_of(&cache, "a"), Some(9));
+        assert_eq!(cached(&cache, "a"), Some(9));
     }
 
     #[test]
@@ -441,47 +330,9 @@ mod tests {
         cache.present(Kind::ConfigMap, config("ours", 12));
         let list = List { objects: vec![config("listed", 9)], version: "10".to_owned() };
         cache.replace(Kind::ConfigMap, list);
-        assert_eq!(version_of(&cache, "old"), None);
-        assert_eq!(version_of(&cache, "ours"), Some(12));
-        assert_eq!(version_of(&cache, "listed"), Some(9));
-    }
-
-    #[test]
-    fn f36_stale_list_is_rejected() {
-        let mut cache = Cache::default();
-        let list = |version: &str, objects| List { objects, version: version.to_owned() };
-        cache.replace(Kind::ConfigMap, list("10", vec![config("a", 9)]));
-        cache.present(Kind::ConfigMap, config("b", 12));
-        cache.gone(Kind::ConfigMap, &config("a", 13));
-        let stale_list = list("11", vec![config("a", 9)]);
-        assert!(cache.check_age(Kind::ConfigMap, &stale_list).is_err());
-        assert!(
-            cache.check_age(Kind::Secret, &stale_list).is_ok(),
-            "each kind has a watch of its own"
-        );
-        assert!(cache.check_age(Kind::ConfigMap, &list("13", Vec::new())).is_ok());
-        cache.watch_reached(Kind::ConfigMap, "20");
-        assert!(cache.check_age(Kind::ConfigMap, &list("19", Vec::new())).is_err());
-    }
-
-    #[test]
-    fn changes_missed_by_a_watch_are_found_by_version() {
-        let ours = |name: &str, version| {
-            let mut object = config(name, version);
-            object["metadata"]["labels"] = json!({ names::MANAGED_BY: names::MANAGER });
-            object
-        };
-        let mut cache = Cache::default();
-        for (name, version) in [("same", 3), ("changed", 4), ("gone", 5), ("written", 30)] {
-            cache.present(Kind::ConfigMap, ours(name, version));
-        }
-        cache.gone(Kind::ConfigMap, &ours("dead", 8));
-        let objects = vec![ours("same", 3), ours("changed", 9), ours("new", 6), ours("dead", 7)];
-        let list = List { objects, version: "20".to_owned() };
-        let mut stale: Vec<String> =
-            cache.stale(Kind::ConfigMap, &list).into_iter().map(|key| key.name).collect();
-        stale.sort();
-        assert_eq!(stale, ["changed", "gone", "new"]);
+        assert_eq!(cached(&cache, "old"), None);
+        assert_eq!(cached(&cache, "ours"), Some(12));
+        assert_eq!(cached(&cache, "listed"), Some(9));
     }
 
     #[test]
@@ -490,7 +341,7 @@ mod tests {
         cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "10".to_owned() });
         cache.present(Kind::ConfigMap, config("ours", 12));
         cache.replace(Kind::ConfigMap, List { objects: Vec::new(), version: "11".to_owned() });
-        assert_eq!(version_of(&cache, "ours"), Some(12));
+        assert_eq!(cached(&cache, "ours"), Some(12));
     }
 
     #[test]
@@ -502,6 +353,6 @@ mod tests {
         assert!(cache.tombstones.len() <= TOMBSTONES);
         let last = format!("c{TOMBSTONES}");
         cache.present(Kind::ConfigMap, config(&last, 50));
-        assert_eq!(version_of(&cache, &last), None);
+        assert_eq!(cached(&cache, &last), None);
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::observation::Observation;
+use trueup_model::observation::{Admission, Observation};
 use trueup_model::order::{Body, Order, Unit};
 use trueup_rules::render::workload_key;
 use trueup_rules::status::observe::{
-    Answers, Unexplained, explain, overdue_run, overdue_since, owed_run, unexplained,
+    Answers, Unexplained, answer_due, explain, overdue_run, overdue_since, owed_run, unexplained,
 };
 
 use crate::executor::pass::Shared;
@@ -20,8 +20,8 @@ use crate::verbs::CallError;
 
 /// How long a unit may make no progress before its events are read.
 const STALL_LIMIT: Duration = Duration::from_secs(20);
-/// A cron is observed again this long after a run became overdue, and at least this often, because
-/// its next run may be due in a year.
+/// A unit is observed again this long after a run or an answer became overdue, and at least this
+/// often, because the next run of a cron may be due in a year.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 const RECHECK_EVERY: Duration = Duration::from_secs(3600);
 /// How long the events that were read are reused.
@@ -73,6 +73,31 @@ impl Shared {
         seen: Option<&mut Observation>,
     ) -> Option<Duration> {
         let seen = seen?;
+        let answer = self.answer_wait(seen).map(|wait| self.clock.monotonic() + wait);
+        let events = self.explain_by_events(order, seen).await;
+        [answer, events].into_iter().flatten().min()
+    }
+
+    /// How long until a host without an answer counts as unanswered: no object changes then.
+    fn answer_wait(&self, seen: &Observation) -> Option<Duration> {
+        if !seen.applied {
+            return None;
+        }
+        let due = seen
+            .objects
+            .iter()
+            .filter(|it| it.key.kind == Kind::Ingress)
+            .filter(|it| it.route.as_ref().is_some_and(|at| at.admission == Admission::Pending))
+            .filter_map(|it| {
+                let object = self.cache().get(&it.key)?;
+                answer_due(&object)
+            })
+            .min()?;
+        Some(until(due, seen))
+    }
+
+    /// Adds causes from events to the observation; returns when events are read next.
+    async fn explain_by_events(&self, order: &Order, seen: &mut Observation) -> Option<Duration> {
         let now = self.clock.monotonic();
         let due = self.owed_run(order);
         let mut open = unexplained(seen);
@@ -81,9 +106,7 @@ impl Shared {
             self.warnings.stalled().remove(&order.unit);
             // A run that is not created changes no object, so no watch event triggers a pass.
             let due = due.filter(|_| seen.applied)?;
-            let wait = overdue_since(due).duration_since(seen.as_of);
-            let wait = Duration::try_from(wait).unwrap_or_default() + RECHECK_AFTER;
-            return Some(now + wait.min(RECHECK_EVERY));
+            return Some(now + until(overdue_since(due), seen));
         }
         let first = Stalled { read_at: now + STALL_LIMIT, answers: Vec::new() };
         let mut stalled = self.warnings.stalled().entry(order.unit).or_insert(first).clone();
@@ -131,4 +154,10 @@ impl Shared {
         let events = self.cluster.warnings(&key(of.kind, &of.name), &of.uid).await?;
         Ok(Answers { events, run: None })
     }
+}
+
+/// How long until a unit is observed again for something that is due at this time.
+fn until(due: Timestamp, seen: &Observation) -> Duration {
+    let wait = Duration::try_from(due.duration_since(seen.as_of)).unwrap_or_default();
+    (wait + RECHECK_AFTER).min(RECHECK_EVERY)
 }

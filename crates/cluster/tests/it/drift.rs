@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use trueup_cluster::kube::Kube;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
-use trueup_model::report::{ObjectChange, Outcome};
+use trueup_model::report::Outcome;
 use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::{FOREIGN_MANAGER, FakeCluster};
 use trueup_testkit::real_kube;
 
-use crate::rig::{Rig, game, key, web};
+use crate::rig::{Rig, game, key, reverted, web};
 use crate::wire;
 
 /// Writes with another field manager, as any other tool does.
@@ -43,17 +43,12 @@ async fn f45_edit_is_reported_with_its_field_manager_on_a_real_cluster() {
     let patch = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
     patch_as(&client, "meddler", &path, &patch).await;
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let by = Some("meddler".to_owned());
-    let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
-    let pruned =
-        ObjectChange::ModifiedExternally { key: deployment.clone(), field, by: by.clone() };
-    assert_eq!(report.changes, [pruned]);
+    let field = "spec.template.spec.containers.main.env.THEIRS";
+    assert_eq!(reverted(&report, &deployment), [(field, Some("meddler"))]);
 
     patch_as(&client, "meddler", &path, &json!({ "spec": { "replicas": 3 } })).await;
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let field = "spec.replicas".to_owned();
-    let reverted = ObjectChange::ModifiedExternally { key: deployment.clone(), field, by };
-    assert_eq!(report.changes, [reverted]);
+    assert_eq!(reverted(&report, &deployment), [("spec.replicas", Some("meddler"))]);
 }
 
 /// Changes one field of an object's spec as another writer, and waits until it is changed back.
@@ -74,13 +69,8 @@ async fn is_repaired(
     );
     patch_as(client, "meddler", &path, &json!({ "spec": spec })).await;
     let field = place.trim_start_matches('/').replace('/', ".");
-    let is_it = |change: &ObjectChange| match change {
-        ObjectChange::ModifiedExternally { key, field: found, .. } => {
-            key == object && found.starts_with(&field)
-        }
-        _ => false,
-    };
-    rig.until(unit, |report| report.changes.iter().any(is_it)).await;
+    let is_it = |(found, _): (&str, Option<&str>)| found.starts_with(&field);
+    rig.until(unit, |report| reverted(report, object).into_iter().any(is_it)).await;
     let is_back =
         |found: Option<&Value>| found.is_some_and(|live| live.pointer(place).cloned() == before);
     rig.get_until(object, is_back).await;
@@ -150,11 +140,7 @@ async fn f45_edit_is_reported_once_and_open_paths_cause_no_write() {
     let config = key(&order, Kind::ConfigMap, names::config);
     fake.edit(&config, |live| live["data"]["EXTRA"] = json!("1"));
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let (field, by) = ("data.EXTRA".to_owned(), Some(FOREIGN_MANAGER.to_owned()));
-    assert_eq!(
-        report.changes,
-        [ObjectChange::ModifiedExternally { key: config.clone(), field, by }]
-    );
+    assert_eq!(reverted(&report, &config), [("data.EXTRA", Some(FOREIGN_MANAGER))]);
 
     let writes = fake.journal().len();
     let deployment = key(&order, Kind::Deployment, str::to_owned);

@@ -23,7 +23,7 @@ use trueup_model::spec::Spec;
 use trueup_rules::render::names;
 use trueup_testkit::fake_cluster::FakeCluster;
 
-use crate::rig::{Rig, converged, game, healthy, key, web, with_receipt};
+use crate::rig::{Rig, converged, game, healthy, key, reverted, web, with_receipt};
 
 pub(crate) type Check = fn(Rig) -> BoxFuture<'static, ()>;
 
@@ -160,12 +160,9 @@ async fn reverts(mut rig: Rig) {
     let patch = serde_json::json!({"data": {"GREETING": "changed by hand"}});
     rig.cluster.patch(&config, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let field = "data.GREETING".to_owned();
     // Here the other writer uses our field manager, so there is no other one to name.
-    assert_eq!(
-        report.changes,
-        [ObjectChange::ModifiedExternally { key: config.clone(), field, by: None }]
-    );
+    assert_eq!(reverted(&report, &config), [("data.GREETING", None)]);
+    assert_eq!(report.changes.len(), 1, "{:?}", report.changes);
     rig.get_until(&config, |found| found.is_some_and(|live| live["data"]["GREETING"] == "hello"))
         .await;
 }
@@ -208,9 +205,11 @@ async fn prunes(mut rig: Rig) {
     let patch = json!({ "spec": { "template": { "spec": { "containers": containers } } } });
     rig.cluster.patch(&deployment, &patch).await.expect("the test should be set up right");
     let report = rig.until(order.unit, |report| !report.changes.is_empty()).await;
-    let field = "spec.template.spec.containers.miner".to_owned();
-    let change = ObjectChange::ModifiedExternally { key: deployment.clone(), field, by: None };
-    assert_eq!(report.changes, [change]);
+    let containers = "spec.template.spec.containers";
+    let (added, variable) =
+        (format!("{containers}.miner"), format!("{containers}.main.env.LD_PRELOAD"));
+    assert_eq!(reverted(&report, &deployment), [(&*variable, None), (&*added, None)]);
+    assert_eq!(report.changes.len(), 1, "one write removes both: {:?}", report.changes);
     rig.get_until(&deployment, |found| {
         found.is_some_and(|live| {
             let containers = &live["spec"]["template"]["spec"]["containers"];

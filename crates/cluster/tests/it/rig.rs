@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Notices, Parts, Scope};
 use trueup_model::cluster::Routing;
+use trueup_model::drift::DriftOrder;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, DeletionPermit, Order, SecretValue, ServiceBody, Unit};
-use trueup_model::report::{Outcome, Report};
+use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 use trueup_model::survey::Survey;
@@ -144,6 +145,7 @@ impl Rig {
             desired: DesiredState::Active,
             body: Body::Project,
             freeze: None,
+            drift: DriftOrder::default(),
             recorded: BTreeMap::new(),
             permit: DeletionPermit::default(),
         })
@@ -359,6 +361,18 @@ pub(crate) fn spec(own: &Value) -> Spec {
         .expect("the test should be set up right")
         .extend(own.as_object().expect("the test should be set up right").clone());
     serde_json::from_value(whole).expect("the test should be set up right")
+}
+
+/// The fields of an object that a pass reverted, with their managers.
+pub(crate) fn reverted<'a>(
+    report: &'a Report,
+    object: &ResourceKey,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    let fields = report.changes.iter().filter_map(|change| match change {
+        ObjectChange::ModifiedExternally { key, fields } if key == object => Some(fields),
+        _ => None,
+    });
+    fields.flatten().map(|one| (one.field.as_str(), one.by.as_deref())).collect()
 }
 
 /// The key of a service's object.

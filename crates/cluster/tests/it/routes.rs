@@ -126,7 +126,9 @@ async fn a_route_is_admitted_or_refused_as_its_gateway_reports() {
     report_status(&client, &key, &at_gateway("False", "NotAllowedByListeners")).await;
     let is_refused = |report: &Report| match admission(report, &key) {
         Some(Admission::Refused(problem)) => problem.reason == "NotAllowedByListeners",
-        Some(Admission::Pending | Admission::Admitted) | None => false,
+        Some(Admission::Pending | Admission::Unanswered { .. } | Admission::Admitted) | None => {
+            false
+        }
     };
     rig.until(order.unit, is_refused).await;
 }

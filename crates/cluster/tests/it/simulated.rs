@@ -1,4 +1,4 @@
-//! Pods on simulated nodes: an image below `localhost/simulate` selects how the pod behaves.
+//! Pods on simulated nodes: an image below `trueup.dev/simulate` selects how the pod behaves.
 //! Everything but the node is real, so the status is what users see in that case.
 
 use std::sync::Arc;
@@ -146,7 +146,7 @@ async fn start_failure_names_its_cause_and_a_good_image_recovers() {
         let cluster = Arc::clone(&cluster);
         async move {
             let mut shown = Shown::start(&cluster).await;
-            let order = shown.order_new(1, web(&format!("localhost/simulate/{image}"))).await;
+            let order = shown.order_new(1, web(&format!("trueup.dev/simulate/{image}"))).await;
             shown.until(&order, |status| names(status, cause)).await;
             assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Error));
             helps(&shown.status, detail);
@@ -162,7 +162,7 @@ async fn start_failure_names_its_cause_and_a_good_image_recovers() {
 async fn slow_start_is_progressing_not_an_error() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.order_new(1, web("localhost/simulate/slow-start:5s")).await;
+    let order = shown.order_new(1, web("trueup.dev/simulate/slow-start:5s")).await;
     let life = shown.until(&order, is_well).await;
     assert!(life.iter().any(|status| names(status, Cause::Readiness)), "{life:#?}");
     for status in &life[..life.len() - 1] {
@@ -208,7 +208,7 @@ async fn time_out(shown: &mut Shown, client: &kube::Client, order: &Order) {
 async fn never_ready_pod_becomes_an_error_with_advice() {
     let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.order_new(1, web("localhost/simulate/never-ready:1")).await;
+    let order = shown.order_new(1, web("trueup.dev/simulate/never-ready:1")).await;
     shown.until(&order, |status| names(status, Cause::Readiness)).await;
     assert_eq!((shown.status.phase, shown.status.health), (Phase::Creating, Health::Progressing));
     helps(&shown.status, "fails its readiness probe");
@@ -233,7 +233,7 @@ fn replaced(shown: &Shown) -> bool {
 async fn evicted_pod_is_replaced_without_an_error() {
     let (cluster, _) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.order_new(1, web("localhost/simulate/evicted:2s")).await;
+    let order = shown.order_new(1, web("trueup.dev/simulate/evicted:2s")).await;
     shown.until(&order, is_well).await;
     let statuses = shown.until_seen(&order, replaced).await;
     let healths = [Health::Healthy, Health::Progressing];
@@ -246,7 +246,7 @@ async fn evicted_pod_is_replaced_without_an_error() {
 async fn drained_node_is_named_while_its_pod_terminates() {
     let (cluster, client) = real().await;
     let mut shown = Shown::start(&cluster).await;
-    let order = shown.order_new(1, web("localhost/simulate/slow-stop:5s")).await;
+    let order = shown.order_new(1, web("trueup.dev/simulate/slow-stop:5s")).await;
     shown.until(&order, is_well).await;
     let pod = shown.seen.as_ref().expect("it should be seen").pods[0].name.clone();
     let eviction =
@@ -289,7 +289,7 @@ async fn failed_run_names_its_cause() {
         let cluster = Arc::clone(&cluster);
         async move {
             let mut job =
-                json!({ "workload": "job", "image": format!("localhost/simulate/{image}") });
+                json!({ "workload": "job", "image": format!("trueup.dev/simulate/{image}") });
             job.as_object_mut()
                 .expect("an object")
                 .extend(own.as_object().cloned().unwrap_or_default());

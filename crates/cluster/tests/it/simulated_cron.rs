@@ -58,7 +58,7 @@ async fn end(mut shown: Shown) {
 /// The failed pods stay and show the cause. The next run has a good image and succeeds.
 async fn fails_and_recovers(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.order_new(1, cron("localhost/simulate/crash-loop:1", &json!({}))).await;
+    let order = shown.order_new(1, cron("trueup.dev/simulate/crash-loop:1", &json!({}))).await;
     run_soon(&shown, client, &order).await;
     let reason = reason_for(&mut shown, &order, Cause::Exited, "exited with code 1").await;
     assert_eq!(reason, Reason::RunFailed);
@@ -76,7 +76,7 @@ fn recovered(shown: &Shown) -> bool {
 
 async fn lacks_its_image(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.order_new(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
+    let order = shown.order_new(1, cron("trueup.dev/simulate/image-missing:1", &json!({}))).await;
     run_soon(&shown, client, &order).await;
     let reason = reason_for(&mut shown, &order, Cause::ImageMissing, "not found").await;
     assert_eq!(reason, Reason::PodsNotReady, "the run is still in progress");
@@ -86,7 +86,7 @@ async fn lacks_its_image(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
 /// The run of a missing image never starts. Its corrected successor does not wait for it.
 async fn is_replaced_once_corrected(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
-    let order = shown.order_new(1, cron("localhost/simulate/image-missing:1", &json!({}))).await;
+    let order = shown.order_new(1, cron("trueup.dev/simulate/image-missing:1", &json!({}))).await;
     run_soon(&shown, client, &order).await;
     reason_for(&mut shown, &order, Cause::ImageMissing, "not found").await;
     let order = shown.order_new(2, cron("example:1", &json!({}))).await;
@@ -103,7 +103,7 @@ async fn is_replaced_once_corrected(cluster: &Arc<dyn Cluster>, client: &kube::C
 async fn takes_too_long(cluster: &Arc<dyn Cluster>, client: &kube::Client) {
     let mut shown = Shown::start(cluster).await;
     let own = json!({ "time_limit_s": 2 });
-    let order = shown.order_new(1, cron("localhost/simulate/never-ready:1", &own)).await;
+    let order = shown.order_new(1, cron("trueup.dev/simulate/never-ready:1", &own)).await;
     run_soon(&shown, client, &order).await;
     let reason =
         reason_for(&mut shown, &order, Cause::TimeLimit, "longer than specified deadline").await;

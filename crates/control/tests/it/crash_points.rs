@@ -20,6 +20,7 @@ use serde_json::{Map, json};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use trueup_model::crash::{self, Fate, POINTS};
+use trueup_model::drift::DriftPolicy;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
@@ -224,7 +225,7 @@ async fn end(rig: &Rig) -> (End, BTreeMap<&'static str, usize>) {
         let of = |kind: &str| events.iter().filter(|event| event.kind == kind).count();
         kinds.iter().map(|kind| (*kind, of(kind))).collect()
     };
-    let wakes = rig.db.worker.count_wakes().await.expect("wakes should be counted");
+    let wakes = rig.db.count_wakes().await;
     (End { counts, exact_events: count(&EXACT_EVENTS), wakes }, count(&WRITE_EVENTS))
 }
 
@@ -250,7 +251,9 @@ impl Client {
         let (project, service) = (self.project.borrow().clone(), self.service.borrow().clone());
         match step {
             PROJECT => {
-                let accepted = app.accept_project(org, &name("shop"), &context, now).await;
+                let accepted = app
+                    .accept_project(org, &name("shop"), &DriftPolicy::default(), &context, now)
+                    .await;
                 *self.project.borrow_mut() =
                     accepted.expect("it should be accepted").row.project.id.to_string();
             }
@@ -260,6 +263,7 @@ impl Client {
                     template: "web@1".parse().expect("a template"),
                     plan: None,
                     parameters,
+                    drift: DriftPolicy::default(),
                 };
                 let name = name("web");
                 let wanted = ServiceRequest::declare("shop", &name, &request);

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use trueup_control::dns::Indeterminate;
 use trueup_control::{DomainVerifier, Metrics};
 use trueup_model::domain::{Domain, Host, Tls};
+use trueup_model::drift::DriftPolicy;
 use trueup_model::{Clock, OrgId};
 use trueup_store::door::{Accepted, DomainRequest, Refusal, RequestContext, ServiceRequest};
 use trueup_store::{App, EventQuery, SealedEvent};
@@ -214,13 +215,17 @@ impl World {
         let owner = db.owner();
         let context = RequestContext::new(&owner, None);
         let project = "shop".parse().expect("this should be a name");
-        db.app.accept_project(theirs, &project, &context, now).await.expect("a project should be");
+        db.app
+            .accept_project(theirs, &project, &DriftPolicy::default(), &context, now)
+            .await
+            .expect("a project should be");
         let web = db.app.find_service(db.org, "shop", "web").await.expect("should be read");
         let web = web.expect("our service should be there").row.service;
         let request = trueup_rules::admit::AdmissionRequest {
             template: web.template.clone(),
             plan: None,
             parameters: web.parameters.clone(),
+            drift: DriftPolicy::default(),
         };
         let wanted = ServiceRequest::declare("shop", &web.name, &request);
         db.app.accept_service(theirs, &wanted, &context, now).await.expect("a service should be");

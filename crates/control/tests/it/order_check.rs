@@ -17,7 +17,7 @@ async fn change_whose_wake_was_lost_converges_within_a_round() {
     rig.declare("web", "web:2").await;
     rig.declare("new", "web:1").await;
     rig.db.lose_wakes(false).await;
-    assert_eq!(rig.db.worker.count_wakes().await.unwrap(), (0, 0), "no unit is woken");
+    assert_eq!(rig.db.count_wakes().await, (0, 0), "no unit is woken");
 
     rig.until_running("web").await;
     rig.until_running("new").await;

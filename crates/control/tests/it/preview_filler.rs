@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, json};
 use trueup_cluster::Cluster;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::id::PreviewRequestId;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::preview_request::{ExactVerb, PreviewRequest, PreviewState};
@@ -22,6 +23,7 @@ fn web(image: &str) -> AdmissionRequest {
         template: "web@1".parse().expect("a template should be named"),
         plan: None,
         parameters,
+        drift: DriftPolicy::default(),
     }
 }
 

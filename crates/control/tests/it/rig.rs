@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_cluster::Cluster;
 use trueup_control::{LeaseHolder, Measured, Metrics, Sealer};
 use trueup_model::Clock;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::status::{Health, Phase};
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
@@ -88,6 +89,7 @@ impl Rig {
         let stop = CancellationToken::new();
         let lease_holder = LeaseHolder {
             worker: self.worker.clone(),
+            app: self.db.app.clone(),
             signals: self.signals.clone(),
             clock: Arc::clone(&self.clock),
             metrics: metrics.clone(),
@@ -142,7 +144,7 @@ impl Rig {
         let now = self.clock.now();
         self.db
             .app
-            .accept_project(self.db.org, &name("shop"), &context, now)
+            .accept_project(self.db.org, &name("shop"), &DriftPolicy::default(), &context, now)
             .await
             .expect("a project should be accepted");
         self.signals.wake();
@@ -155,7 +157,8 @@ impl Rig {
         let context = RequestContext::new(&owner, None);
         let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
         let template = "web@1".parse().expect("a template should be named");
-        let request = AdmissionRequest { template, plan: None, parameters };
+        let request =
+            AdmissionRequest { template, plan: None, parameters, drift: DriftPolicy::default() };
         let name = name(service);
         let wanted = ServiceRequest::declare("shop", &name, &request);
         let accepted =
@@ -210,8 +213,7 @@ impl Rig {
     pub(crate) async fn until_wakes(&self, wanted: i64) {
         let reached = tokio::time::timeout(LONG, async {
             loop {
-                let counted = self.db.worker.count_wakes().await;
-                let (queued, running) = counted.expect("wakes should be counted");
+                let (queued, running) = self.db.count_wakes().await;
                 if queued + running == wanted {
                     return;
                 }

@@ -8,7 +8,12 @@ use trueup_model::event::FORMER_TYPES;
 pub(super) fn add(document: &mut Value) {
     let variants = &mut document["components"]["schemas"]["EventData"]["oneOf"];
     for variant in variants.as_array_mut().into_iter().flatten() {
-        let Some(names) = variant["properties"]["type"]["enum"].as_array_mut() else {
+        // The type is in the last part of a variant that refers to the schema of its data.
+        let own = match variant.get("allOf").and_then(Value::as_array).map(Vec::len) {
+            Some(parts) => format!("/allOf/{}/properties/type/enum", parts.saturating_sub(1)),
+            None => "/properties/type/enum".to_owned(),
+        };
+        let Some(names) = variant.pointer_mut(&own).and_then(Value::as_array_mut) else {
             continue;
         };
         for (former, today) in FORMER_TYPES {

@@ -44,7 +44,7 @@ pub(super) fn add(document: &mut OpenApi) {
     let mut responses = BTreeMap::new();
     for item in document.paths.paths.values_mut() {
         let reads = item.get.iter_mut().map(|operation| (operation, false));
-        let writes = [&mut item.put, &mut item.post, &mut item.delete]
+        let writes = [&mut item.put, &mut item.post, &mut item.patch, &mut item.delete]
             .into_iter()
             .flatten()
             .map(|operation| (operation, true));

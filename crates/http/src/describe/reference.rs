@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::document;
 
 const STYLE: &str = include_str!("reference.css");
-const METHODS: [&str; 4] = ["get", "put", "post", "delete"];
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 
 /// The page. Its content security policy allows only its own stylesheet.
 pub(crate) async fn page() -> Response {

@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, cluster, document, domain, endpoint, event, finding, freeze, log, operation, org,
-    plan, preview_request, project, quota, receipt, release, secret, service, template, token,
-    transition, variable, volume, wake, why,
+    AppState, cluster, conflict, document, domain, drift, endpoint, event, finding, freeze, log,
+    operation, org, plan, preview_request, project, quota, receipt, release, secret, service,
+    template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -33,6 +33,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .merge(services())
         .merge(service_operations())
         .merge(service_parts())
+        .merge(divergences())
         .merge(platform())
         .merge(access())
 }
@@ -45,7 +46,7 @@ fn projects() -> OpenApiRouter<AppState> {
         .routes(routes!(project::project_force_delete))
         .routes(routes!(receipt::receipt_list))
         .routes(routes!(receipt::receipt_get))
-        .routes(routes!(variable::variable_list))
+        .routes(routes!(variable::variable_list, variable::variable_patch))
         .routes(routes!(variable::variable_put, variable::variable_delete))
         .routes(routes!(secret::secret_list))
         .routes(routes!(secret::secret_put, secret::secret_delete))
@@ -87,7 +88,7 @@ fn service_operations() -> OpenApiRouter<AppState> {
 /// What belongs to one service: variables, secrets, endpoints, domains.
 fn service_parts() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
-        .routes(routes!(variable::service_variable_list))
+        .routes(routes!(variable::service_variable_list, variable::service_variable_patch))
         .routes(routes!(variable::service_variable_put, variable::service_variable_delete))
         .routes(routes!(secret::service_secret_list))
         .routes(routes!(secret::service_secret_put, secret::service_secret_delete))
@@ -95,6 +96,18 @@ fn service_parts() -> OpenApiRouter<AppState> {
         .routes(routes!(domain::domain_get, domain::domain_put, domain::domain_delete))
         .routes(routes!(domain::domain_verify))
         .routes(routes!(domain::domain_check))
+}
+
+/// Differences between clusters and their desired state, and fields that two writers fight over.
+fn divergences() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(drift::divergence_list))
+        .routes(routes!(drift::drift_report))
+        .routes(routes!(drift::divergence_get))
+        .routes(routes!(drift::divergence_adopt))
+        .routes(routes!(drift::divergence_reject))
+        .routes(routes!(conflict::conflict_list))
+        .routes(routes!(conflict::conflict_settle))
 }
 
 /// Shared by all orgs: templates, plans, clusters; and quotas, findings and wakes.
@@ -106,6 +119,7 @@ fn platform() -> OpenApiRouter<AppState> {
         .routes(routes!(template::template_deprecate))
         .routes(routes!(plan::plan_list))
         .routes(routes!(plan::plan_put))
+        .routes(routes!(plan::plan_prices))
         .routes(routes!(quota::quota_get, quota::quota_put))
         .routes(routes!(finding::finding_list))
         .routes(routes!(finding::finding_remove))

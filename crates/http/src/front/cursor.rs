@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use trueup_api::Code;
 use trueup_api::schema::MAX_PAGE;
 use trueup_model::OrgId;
-use trueup_model::id::ServiceId;
+use trueup_model::id::{Id, Noun, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::subject::Subject;
 use trueup_store::ServicePosition;
@@ -25,9 +25,16 @@ struct Cursor {
 
 /// The unit that a page ended with.
 pub(crate) fn unit(text: &str) -> Answer<Unit> {
-    text.parse().ok().and_then(Subject::unit).ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
-    })
+    text.parse().ok().and_then(Subject::unit).ok_or_else(changed)
+}
+
+/// The id that a page ended with.
+pub(crate) fn id<N: Noun>(text: &str) -> Answer<Id<N>> {
+    text.parse().map_err(|_| changed())
+}
+
+fn changed() -> Failure {
+    Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
 }
 
 /// The cursor for the position after a service.

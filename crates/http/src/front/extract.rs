@@ -2,8 +2,10 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use trueup_api::Code;
+use trueup_model::id::{Id, Noun};
 
 use crate::AppState;
 use crate::front::problem::Failure;
@@ -34,6 +36,12 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
         read.map(|axum::extract::Query(parameters)| Self(parameters))
             .map_err(|rejection| unusable(&rejection.body_text()))
     }
+}
+
+/// The id in a path. Another text becomes an id that no object has: the lookup is the same, so that
+/// its duration tells nothing.
+pub(crate) fn id<N: Noun>(text: &str) -> Id<N> {
+    text.parse().unwrap_or_else(|_| Id::from_parts(Timestamp::UNIX_EPOCH, [0; 10]))
 }
 
 /// The problem for a bad path or query, without the prefix that axum puts before the cause.

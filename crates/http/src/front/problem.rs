@@ -173,6 +173,11 @@ impl From<Refusal> for Failure {
                 Code::TooBusy,
                 "the org has 100 open preview requests; each expires within 15 minutes",
             ),
+            Refusal::Decided { what, decision, by, at } => {
+                let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+                let detail = format!("the {what} was {decision}{by} at {at}; nothing was saved");
+                Self::new(Code::AlreadyDecided, detail)
+            }
             Refusal::Store(error) => error.into(),
         }
     }

@@ -7,6 +7,7 @@ use trueup_api::preview::{
 };
 use trueup_model::order::{Body, Order, Unit};
 use trueup_model::plan::Plan;
+use trueup_model::service::DesiredState;
 use trueup_rules::preview::{FieldChange, ObjectDiff, Verb, changes, cost, replaces_pods};
 use trueup_store::{DryRunResult, DryRunUnit};
 
@@ -32,6 +33,19 @@ fn unit(unit: &DryRunUnit) -> PreviewUnit {
         replaces_pods: replaces_pods(before, after),
         monthly_before: before.and_then(|before| monthly(before, plan_before.as_ref())),
         monthly_after: monthly(after, plan_after.as_ref()),
+        priced_pods: plan_after.as_ref().and_then(|_| autoscaled(after)),
+    }
+}
+
+/// The maximum of pods of a running service that is autoscaled.
+fn autoscaled(order: &Order) -> Option<u32> {
+    match (&order.body, order.desired) {
+        (Body::Service(body), DesiredState::Active) => {
+            body.spec.autoscale.as_ref().map(|autoscale| autoscale.max)
+        }
+        (Body::Service(_), DesiredState::Paused | DesiredState::Deleted) | (Body::Project, _) => {
+            None
+        }
     }
 }
 

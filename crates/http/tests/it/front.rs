@@ -109,6 +109,10 @@ impl Front {
         self.request(Method::POST, path)
     }
 
+    pub(crate) fn patch(&self, path: &str) -> TestRequest {
+        self.request(Method::PATCH, path)
+    }
+
     pub(crate) fn delete(&self, path: &str) -> TestRequest {
         self.request(Method::DELETE, path)
     }

@@ -8,6 +8,8 @@ mod documented;
 #[cfg(test)]
 mod domain;
 #[cfg(test)]
+mod drift;
+#[cfg(test)]
 mod dry_run;
 #[cfg(test)]
 mod endpoint;
@@ -33,6 +35,8 @@ mod org;
 mod org_header;
 #[cfg(test)]
 mod ownership;
+#[cfg(test)]
+mod price;
 #[cfg(test)]
 mod problem;
 #[cfg(test)]

@@ -43,7 +43,8 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/src");
 /// Methods of the client that are no operation of their own: health checks, raw calls, all pages of
 /// a list, and two more ways to declare a service.
-const NO_OPERATION: [&str; 7] = [
+const NO_OPERATION: [&str; 8] = [
+    "every_receipt",
     "every_service",
     "every_transition",
     "health",

@@ -86,6 +86,39 @@ async fn bundle_is_complete_when_the_project_and_every_service_have_a_receipt() 
 }
 
 #[tokio::test]
+async fn pages_cover_the_bundle_and_each_says_whether_it_is_complete() {
+    let front = Front::with_web().await;
+    // The name `old` is used twice: each of the services has its own receipt.
+    for service in ["old", "old", "api"] {
+        let path = format!("{SHOP}/services/{service}");
+        assert_eq!(front.put(&path).json(&web("old:1")).send().await.status, 202);
+        assert_eq!(front.delete(&path).send().await.status, 202);
+        complete_deletions(&front).await;
+    }
+    let whole = front.get(RECEIPTS).send().await.json();
+    let all = units(&[("service", "api"), ("service", "old"), ("service", "old")]);
+    assert_eq!((named(&whole["items"]), &whole["next"]), (all, &Value::Null));
+    let (mut items, mut missing, mut pages) = (Vec::new(), Vec::new(), 0);
+    let mut path = format!("{RECEIPTS}?limit=2");
+    loop {
+        let page = front.get(&path).token(VIEWER).send().await.json();
+        assert_eq!(page["complete"], false, "the whole bundle is not: {page}");
+        items.extend(page["items"].as_array().unwrap().clone());
+        missing.extend(page["missing"].as_array().unwrap().clone());
+        pages += 1;
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("{RECEIPTS}?limit=2&after={next}");
+    }
+    assert_eq!((json!(items), json!(missing)), (whole["items"].clone(), whole["missing"].clone()));
+    assert_eq!(pages, 3);
+    let full = front.get(&format!("{RECEIPTS}?limit=5")).send().await.json();
+    assert_eq!(full["next"], Value::Null, "a full last page has no `next`");
+    for bad in ["limit=0", "limit=1001", "after=web", "after=", "cursor=x"] {
+        front.get(&format!("{RECEIPTS}?{bad}")).send().await.must_be(400, "TU1103");
+    }
+}
+
+#[tokio::test]
 async fn bundle_of_a_deleted_project_stays_readable_by_id_when_its_name_is_taken_again() {
     let front = Front::with_web().await;
     assert_eq!(front.delete(SHOP).send().await.status, StatusCode::ACCEPTED);

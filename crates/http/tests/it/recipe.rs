@@ -12,6 +12,7 @@ use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::principal::Role;
 
+use crate::drift::{diverged, fought_over};
 use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
 use crate::receipt::deleted_project;
 
@@ -53,7 +54,7 @@ impl Recipe {
 }
 
 /// Every operation. A stage has the project `shop` with the service `web` in generation 2, the token
-/// `spare`, and the receipt of a deleted project.
+/// `spare`, the receipt of a deleted project, a proposal to adopt a value, and a conflict.
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
@@ -85,6 +86,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_why"),
     reads("projection_check"),
     reads("plan_list"),
+    reads("plan_prices"),
     changes("plan_put", Role::Operator).with(plan).orgless(),
     reads("quota_get"),
     changes("quota_put", Role::Operator).with(quota),
@@ -109,6 +111,13 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("finding_remove", Role::Operator).with(|| json!({})).orgless(),
     changes("wake_list", Role::Operator).orgless(),
     changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
+    reads("divergence_list"),
+    reads("divergence_get"),
+    reads("drift_report"),
+    changes("divergence_adopt", Role::Owner).with(|| json!({})),
+    changes("divergence_reject", Role::Owner).with(|| json!({})),
+    reads("conflict_list"),
+    changes("conflict_settle", Role::Owner).with(|| json!({"decision": "ours", "for_hours": 8})),
     reads("cluster_list"),
     reads("cluster_get"),
     changes("cluster_routing_get", Role::Operator).orgless(),
@@ -116,9 +125,11 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("variable_list"),
     changes("variable_put", Role::Developer).with(value),
     changes("variable_delete", Role::Developer),
+    changes("variable_patch", Role::Developer).with(patch),
     reads("service_variable_list"),
     changes("service_variable_put", Role::Developer).with(value),
     changes("service_variable_delete", Role::Developer),
+    changes("service_variable_patch", Role::Developer).with(patch),
     reads("secret_list"),
     changes("secret_put", Role::Developer).with(value),
     changes("secret_delete", Role::Developer),
@@ -149,8 +160,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
 ];
 
 /// Operations on public objects, which are the same for every org.
-pub(crate) const PUBLIC: [&str; 4] =
-    ["template_versions", "template_get", "cluster_list", "cluster_get"];
+pub(crate) const PUBLIC: [&str; 5] =
+    ["template_versions", "template_get", "cluster_list", "cluster_get", "plan_prices"];
 
 /// Operations whose recipes change nothing on a stage.
 pub(crate) const UNCHANGED: [&str; 7] = [
@@ -171,6 +182,10 @@ fn template() -> Value {
 
 fn value() -> Value {
     json!({"value": "new"})
+}
+
+fn patch() -> Value {
+    json!({"set": {"MORE": "new"}, "delete": ["PLAIN"]})
 }
 
 fn plan() -> Value {
@@ -257,11 +272,15 @@ async fn things(front: &Front) -> Vec<Thing> {
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
     let former = id(deleted_project(front).await);
+    let divergence = diverged(front, "spec.replicas", "proposed").await;
+    let conflict = fought_over(front, "spec.paused").await;
     [
         ("project", "shop", id(project)),
         // A wake has the id of its unit, and no name.
         ("wake", &wake, wake.clone()),
         ("finding", &finding, finding.clone()),
+        ("divergence", &divergence, divergence.clone()),
+        ("conflict", &conflict, conflict.clone()),
         ("preview_request", &preview, preview.clone()),
         ("service", "web", wake.clone()),
         // The subject of a receipt has no name.

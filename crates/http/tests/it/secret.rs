@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use trueup_rules::envelope::Keyring;
 
-use crate::front::{DEVELOPER, Front, OWNER, STRANGER, VIEWER, WEB};
+use crate::front::{DEVELOPER, Front, OWNER, STRANGER, TestRequest, VIEWER, WEB};
 
 const CANARY: &str = "canary-77aa12";
 const SHOP: &str = "/v1/projects/shop";
@@ -34,6 +34,67 @@ async fn variable_is_set_listed_and_deleted() {
     }
     let generation = front.get(WEB).send().await.json()["generation"].clone();
     assert_eq!(generation, 5, "each of four changes was a generation");
+}
+
+#[tokio::test]
+async fn several_variables_change_in_one_request_with_one_generation() {
+    let front = Front::with_web().await;
+    for (place, generation) in places().iter().zip([2, 4]) {
+        let path = format!("{place}/variables");
+        let patch = |body: Value| front.patch(&path).json(&body).send();
+        let set = patch(json!({"set": {"ONE": "1", "TWO": "2"}})).await;
+        assert_eq!(set.status, StatusCode::ACCEPTED, "{}", set.text());
+        assert_eq!(front.get(&path).send().await.json(), set.json(), "all variables of the place");
+        assert_eq!(front.get(WEB).send().await.json()["generation"], generation);
+        let same = patch(json!({"set": {"ONE": "1"}})).await;
+        assert_eq!((same.status, same.json()), (StatusCode::OK, set.json()));
+
+        let key = |request: TestRequest| request.header("idempotency-key", "once").send();
+        let body = json!({"set": {"ONE": "one"}, "delete": ["TWO"]});
+        let first = key(front.patch(&path).json(&body)).await;
+        assert_eq!(first.status, StatusCode::ACCEPTED, "{}", first.text());
+        let left: Vec<Value> = first.json()["items"].as_array().unwrap().clone();
+        assert_eq!((left.len(), &left[0]["value"]), (1, &json!("one")));
+        let retry = key(front.patch(&path).json(&body)).await;
+        assert_eq!((retry.status, retry.json()), (StatusCode::OK, first.json()));
+        let other = json!({"set": {"ONE": "other"}});
+        key(front.patch(&path).json(&other)).await.must_be(409, "TU1303");
+        assert_eq!(front.get(WEB).send().await.json()["generation"], generation + 1);
+    }
+}
+
+#[tokio::test]
+async fn one_refused_variable_refuses_the_whole_request() {
+    let front = Front::with_web().await;
+    let path = format!("{WEB}/variables");
+    let before = front.rows().await;
+    let refused: [(Value, &[&str]); 4] = [
+        (
+            json!({"set": {"GOOD": "1", "APP_KEY": "a"}, "delete": ["NONE"]}),
+            &["set.APP_KEY", "delete[0]"],
+        ),
+        (json!({"set": {"GOOD": "1", "a-b": "a"}}), &["set"]),
+        (json!({"set": {"GOOD": "1"}, "delete": ["a-b"]}), &["delete[0]"]),
+        (json!({"set": {"GOOD": "x".repeat(40_000)}}), &["set.GOOD"]),
+    ];
+    for (body, fields) in refused {
+        let problem = front.patch(&path).json(&body).send().await.must_be(422, "TU1201");
+        let named: Vec<&Value> =
+            problem["errors"].as_array().unwrap().iter().map(|error| &error["field"]).collect();
+        assert_eq!(named, fields, "{problem}");
+    }
+    let body = json!({"set": {"GOOD": "1"}});
+    front.patch(&path).token(VIEWER).json(&body).send().await.must_be(403, "TU1002");
+    front.patch(&path).token(STRANGER).json(&body).send().await.must_be(404, "TU1003");
+    assert_eq!(front.rows().await, before);
+
+    let dry = front.patch(&format!("{path}?dry_run=true")).json(&body).send().await.json();
+    assert_eq!(
+        (&dry["changed"], &dry["result"]["items"][0]["name"]),
+        (&json!(true), &json!("GOOD"))
+    );
+    assert_eq!(dry["units"][0]["generation"], 2);
+    assert_eq!(front.rows().await, before);
 }
 
 /// S41: every response of every route, and every event.

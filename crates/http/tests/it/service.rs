@@ -101,8 +101,7 @@ async fn if_none_match_returns_304_when_unchanged() {
     assert!(reply.body.is_empty());
 
     // The cluster is observed, then silent for too long: the same rows give another ETag.
-    let worker = &front.db.worker;
-    worker.record_heartbeat(front.db.cluster, front.clock.now()).await.unwrap();
+    front.db.record_heartbeat(front.clock.now()).await;
     assert_eq!(again(&first).await.status, StatusCode::OK);
     let fresh = seen().await;
     assert_eq!(fresh, "\"g1.p1.f1\"");
@@ -128,6 +127,7 @@ impl Front {
                 workload: None,
                 pods: Vec::new(),
                 missing: Vec::new(),
+                divergences: Vec::new(),
                 as_of: now,
             };
             let report = Report {
@@ -148,10 +148,7 @@ impl Front {
 #[tokio::test]
 async fn idle_service_and_project_stay_confirmed_and_say_when_they_become_stale() {
     let front = Front::with_web().await;
-    let heard = async || {
-        let recorded = front.db.worker.record_heartbeat(front.db.cluster, front.clock.now()).await;
-        recorded.unwrap();
-    };
+    let heard = async || front.db.record_heartbeat(front.clock.now()).await;
     let shown = async || {
         let json = async |path: &str| front.get(path).send().await.json();
         let service = json(WEB).await["status"].clone();

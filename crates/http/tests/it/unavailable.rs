@@ -142,7 +142,7 @@ async fn f17_exhausted_pool_requests_time_out_and_loops_continue() {
     refused.must_be(503, "TU2001");
     unready.must_be(503, "TU2001");
     assert_eq!(request("/healthz", OWNER).send().await.status, StatusCode::OK);
-    front.db.worker.count_wakes().await.expect("the loops should continue");
+    front.db.worker.unsealed_events().await.expect("the loops should continue");
 
     sqlx::raw_sql("rollback").execute(&mut *lock).await.unwrap();
     for reply in stuck.join_all().await {

@@ -41,6 +41,7 @@ fn saw(order: &Order, bound: bool, front: &Front) -> Report {
             workload: None,
             pods: Vec::new(),
             missing: Vec::new(),
+            divergences: Vec::new(),
             as_of: front.clock.now(),
         }),
         outcome: Outcome::Converged,

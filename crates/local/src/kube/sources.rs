@@ -33,6 +33,7 @@ const FILES: &[(&str, &str)] = embed![
     "internal/node/image.go",
     "internal/node/network.go",
     "internal/node/node.go",
+    "internal/node/volumes.go",
     "internal/parts/parts.go",
     "internal/pki/issue.go",
     "internal/pki/kubeconfig.go",

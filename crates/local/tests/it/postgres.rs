@@ -5,7 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -23,11 +23,25 @@ async fn start(dir: &Path) -> Postgres {
     Postgres::adopt_or_start(&options, &Progress::new()).await.unwrap()
 }
 
+/// The folder of the server's socket, which its URL names in the place of the host.
+fn socket_folder(server: &Postgres) -> PathBuf {
+    let url = server.admin_url();
+    let (_, place) = url.rsplit_once('@').unwrap();
+    let mut parts = place.split(':').next().unwrap().split('%');
+    let mut folder = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        let (byte, rest) = part.split_at(2);
+        folder.push(u8::from_str_radix(byte, 16).unwrap());
+        folder.extend(rest.as_bytes());
+    }
+    PathBuf::from(String::from_utf8(folder).unwrap())
+}
+
 /// The first byte of the response to a startup message; `R` requests the password. The archive has
 /// no client program that could be used instead.
 fn first_answer(server: &Postgres) -> u8 {
     use std::io::{Read, Write};
-    let socket = server.socket_folder().join(SOCKET);
+    let socket = socket_folder(server).join(SOCKET);
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
     stream.write_all(b"\0\0\0\x17\0\x03\0\0user\0postgres\0\0").unwrap();
     let mut answer = [0];
@@ -64,11 +78,11 @@ fn tcp_listeners(pid: u32) -> Vec<String> {
 async fn server_listens_only_on_a_socket_that_others_cannot_reach() {
     let folder = place::folder();
     let server = start(folder.path()).await;
-    let (socket_folder, data) = (server.socket_folder(), folder.path().join("pg/data"));
+    let (socket_folder, data) = (socket_folder(&server), folder.path().join("pg/data"));
     assert_eq!(socket_folder, folder.path().join("pg/socket").canonicalize().unwrap());
-    assert_eq!((mode(socket_folder), mode(&socket_folder.join(SOCKET))), (0o700, 0o700));
+    assert_eq!((mode(&socket_folder), mode(&socket_folder.join(SOCKET))), (0o700, 0o700));
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();
-    assert_eq!(owner(socket_folder), owner(&data), "the server's account owns the folder");
+    assert_eq!(owner(&socket_folder), owner(&data), "the server's account owns the folder");
     assert_eq!(tcp_listeners(server.pid()), Vec::<String>::new());
     server.stop().await.unwrap();
 }
@@ -80,7 +94,7 @@ async fn server_in_a_folder_with_a_long_path_has_a_private_socket_elsewhere() {
     fs::create_dir(&long).unwrap();
     fs::set_permissions(&long, fs::Permissions::from_mode(0o711)).unwrap();
     let first = start(&long).await;
-    let socket_folder = first.socket_folder().to_owned();
+    let socket_folder = socket_folder(&first);
     assert!(!socket_folder.starts_with(&long), "{socket_folder:?}");
     assert_eq!(mode(&socket_folder), 0o700);
     assert_eq!(first_answer(&first), b'R');

@@ -18,6 +18,12 @@ pub struct RouteSeen {
 pub enum Admission {
     /// No controller has reported about the newest spec.
     Pending,
+    /// No controller has reported about it for so long that none may serve its class.
+    Unanswered {
+        /// The ingress class that it names; none for the cluster's default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<String>,
+    },
     /// The host is routed.
     Admitted,
     /// A controller does not route it.
@@ -67,7 +73,16 @@ mod tests {
     #[test]
     fn every_admission_parses_back_from_its_json() {
         let problem = ReportedProblem { reason: "NotAllowed".to_owned(), message: String::new() };
-        for admission in [Admission::Pending, Admission::Admitted, Admission::Refused(problem)] {
+        let unanswered =
+            |class: Option<&str>| Admission::Unanswered { class: class.map(str::to_owned) };
+        let all = [
+            Admission::Pending,
+            unanswered(None),
+            unanswered(Some("nginx")),
+            Admission::Admitted,
+            Admission::Refused(problem),
+        ];
+        for admission in all {
             let text = serde_json::to_string(&admission).unwrap();
             assert_eq!(serde_json::from_str::<Admission>(&text).unwrap(), admission, "{text}");
         }

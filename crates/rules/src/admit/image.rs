@@ -3,7 +3,10 @@
 //! What Kubernetes would reject much later is rejected on admission, and a policy is only safe if
 //! it parses a name like the node that pulls the image.
 
-use trueup_model::template::ImagePolicy;
+use trueup_model::spec::Spec;
+use trueup_model::template::{ImagePolicy, Template};
+
+use super::FieldError;
 
 /// A parsed image reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +58,58 @@ pub fn parse(text: &str) -> Result<Image<'_>, String> {
     }
     Ok(Image { registry, path, tag, digest })
 }
+
+/// The error of a service with a new image from an internal registry, at the parameter that sets it.
+///
+/// Nodes pull images from wherever a reference points, so a registry could be used to reach hosts
+/// of the operator's own network and to scan their ports. Such registries are allowed only by name.
+/// A public name that points to such a host is not noticed: names are not looked up here.
+pub(super) fn internal_registry(template: &Template, spec: &Spec) -> Option<FieldError> {
+    let is_listed = template.images.as_ref().is_some_and(|policy| !policy.allow.is_empty());
+    let registry = parse(&spec.image).ok()?.registry.filter(|_| !is_listed)?;
+    let what = internal(registry)?;
+    let parameter = template.parameters.iter().find(|(_, parameter)| parameter.sets == "/image");
+    let field =
+        parameter.map_or_else(|| "template".to_owned(), |(name, _)| format!("parameters.{name}"));
+    let message = format!(
+        "registry `{registry}` is {what}, which is refused by default; ask the operator for a \
+         version of the template that lists it under `images.allow`"
+    );
+    Some(FieldError { field, message })
+}
+
+/// Why a registry may be inside of the operator's own network; `None` if it has a public name.
+fn internal(registry: &str) -> Option<&'static str> {
+    let host = registry.split_once(':').map_or(registry, |(host, _)| host).to_ascii_lowercase();
+    let labels: Vec<&str> = host.split('.').collect();
+    let last = labels.last().copied().unwrap_or_default();
+    // No public domain ends with a number: this is an IPv4 address in one of its spellings.
+    if last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x") {
+        return Some("an IP address");
+    }
+    if labels.len() == 1 {
+        return Some("a name without a domain");
+    }
+    INTERNAL_DOMAINS.contains(&last).then_some("in an internal domain")
+}
+
+/// Top-level domains that never exist publicly, or are used inside of networks.
+const INTERNAL_DOMAINS: [&str; 14] = [
+    "arpa",
+    "cluster",
+    "corp",
+    "home",
+    "internal",
+    "intranet",
+    "invalid",
+    "lan",
+    "local",
+    "localdomain",
+    "localhost",
+    "onion",
+    "private",
+    "svc",
+];
 
 /// Whether a policy allows this image.
 ///
@@ -231,6 +286,30 @@ mod tests {
         let error = allowed(&policy, &parse("web:1").unwrap()).unwrap_err();
         assert!(error.contains("digest"), "{error}");
         assert_eq!(allowed(&policy, &parse(&format!("web@{DIGEST}")).unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn registries_of_internal_networks_are_recognised() {
+        for bad in [
+            "10.0.0.5:22",
+            "127.0.0.1",
+            "127.1:5000",
+            "0x7f.0x1",
+            "localhost",
+            "localhost:5000",
+            "registry:5000",
+            "REGISTRY",
+            "registry.local",
+            "registry.team.svc:5000",
+            "registry.default.svc.cluster.local",
+            "metadata.google.internal",
+            "Registry.Corp",
+        ] {
+            assert!(internal(bad).is_some(), "{bad}");
+        }
+        for good in ["registry.example", "ghcr.io", "a.co:5000", "docker.io"] {
+            assert_eq!(internal(good), None, "{good}");
+        }
     }
 
     #[test]

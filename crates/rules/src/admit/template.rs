@@ -45,15 +45,13 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             errors.push(FieldError { field, message });
         }
     }
-    let mut spec: Spec = match serde_json::from_value(base) {
+    let spec = match typed(base) {
         Ok(spec) => spec,
         Err(error) => {
             errors.push(broken(&error.to_string()));
             return Err(errors);
         }
     };
-    // A template with optional autoscaling sets `max` to 0 by default.
-    spec.autoscale = spec.autoscale.take().filter(|autoscale| autoscale.max > 0);
     errors.extend(
         faults(template, &spec)
             .into_iter()
@@ -71,6 +69,25 @@ pub fn resolve(template: &Template, given: &Map<String, Value>) -> Result<Spec, 
             .collect::<Vec<_>>(),
     );
     if errors.is_empty() { Ok(spec) } else { Err(errors) }
+}
+
+/// The spec that these values give, before any of them is checked; `None` if one is missing or does
+/// not fit into a spec.
+pub(crate) fn unchecked(template: &Template, given: &Map<String, Value>) -> Option<Spec> {
+    let mut base = template.spec.clone();
+    for (name, parameter) in &template.parameters {
+        let value = given.get(name).or(parameter.default.as_ref())?;
+        place(base.pointer_mut(&parameter.sets)?, value, &parameter.sets);
+    }
+    typed(base).ok()
+}
+
+/// A filled spec in its typed form.
+fn typed(base: Value) -> Result<Spec, serde_json::Error> {
+    let mut spec: Spec = serde_json::from_value(base)?;
+    // A template with optional autoscaling sets `max` to 0 by default.
+    spec.autoscale = spec.autoscale.take().filter(|autoscale| autoscale.max > 0);
+    Ok(spec)
 }
 
 /// Why a version takes no new services, if it is deprecated. Existing services continue.

@@ -6,14 +6,17 @@
 //! state a default of the server (`render::stated`). All other fields are open: labels of others,
 //! tolerations, the replicas of an autoscaler. See `docs/adr/0019-closed-paths.md`.
 
+mod patch;
 mod table;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use trueup_model::key::Kind;
 
 use crate::compare::diff::is_empty;
 use crate::compare::path::{Path, PathSegment};
 use crate::compare::{injector, owner};
+
+pub(crate) use table::OWN_PREFIX;
 
 /// What is closed at a path.
 #[derive(Debug, Clone, Copy)]
@@ -38,12 +41,26 @@ enum Rule {
 type Fields = &'static [(&'static str, Rule)];
 
 /// A foreign value at a closed path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Foreign {
+#[derive(Debug)]
+pub(crate) struct Foreign<'a> {
     /// The path of the field.
     pub(crate) field: String,
+    /// The foreign value.
+    pub(crate) live: &'a Value,
     /// The field manager, if the server recorded one.
     pub(crate) by: Option<String>,
+    steps: Vec<PathSegment<'a>>,
+    fix: Fix,
+}
+
+impl Foreign<'_> {
+    /// The desired value; null for none.
+    pub(crate) fn wanted(&self) -> &Value {
+        match &self.fix {
+            Fix::Set(Some(value)) => value,
+            Fix::Set(None) | Fix::Drop(_) => NOTHING,
+        }
+    }
 }
 
 /// The foreign values of an object, and how to remove them.
@@ -51,7 +68,7 @@ pub(crate) struct Foreign {
 pub(crate) struct Found<'a> {
     live: &'a Value,
     /// Parents come before what is inside of them.
-    all: Vec<(Foreign, Vec<PathSegment<'a>>, Fix)>,
+    all: Vec<Foreign<'a>>,
 }
 
 /// What to do at a path.
@@ -75,36 +92,19 @@ pub(crate) fn foreign<'a>(kind: Kind, wanted: &'a Value, live: &'a Value) -> Fou
 }
 
 impl<'a> Found<'a> {
-    /// The first one, for the report.
-    pub(crate) fn first(&self) -> Option<&Foreign> {
-        self.all.first().map(|(foreign, ..)| foreign)
+    /// Whether there is none.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
-    /// Only values that another manager is known to have written. On an object of an older
-    /// generation, an unwanted value may be our own; the next apply removes it.
-    pub(crate) fn by_others(mut self) -> Self {
-        self.all.retain(|(foreign, ..)| foreign.by.is_some());
-        self
+    /// Leaves those alone for which this is false.
+    pub(crate) fn retain(&mut self, removed: impl FnMut(&Foreign<'a>) -> bool) {
+        self.all.retain(removed);
     }
 
-    /// A merge patch that removes all of them, guarded by the uid and version that was compared.
-    pub(crate) fn patch(&self) -> Value {
-        let mut fixed = self.live.clone();
-        // Backwards: children before parents and the last entry first, so that list indexes stay
-        // valid.
-        for (_, steps, fix) in self.all.iter().rev() {
-            apply(&mut fixed, steps, fix);
-        }
-        let mut patch = merge_patch(self.live, &fixed);
-        for guard in ["uid", "resourceVersion"] {
-            patch["metadata"][guard] = self.live["metadata"][guard].clone();
-        }
-        patch
-    }
-
-    fn add(&mut self, path: &Path<'a>, fix: Fix) {
-        let foreign = Foreign { field: path.to_string(), by: owner::of(self.live, path) };
-        self.all.push((foreign, path.0.clone(), fix));
+    fn add(&mut self, path: &Path<'a>, live: &'a Value, fix: Fix) {
+        let (field, by) = (path.to_string(), owner::of(self.live, path));
+        self.all.push(Foreign { field, live, by, steps: path.0.clone(), fix });
     }
 }
 
@@ -142,24 +142,26 @@ fn walk<'a>(
         Rule::Unsaid => {
             // For many fields, false means unset.
             if wanted.is_null() && !is_empty(live) && *live != Value::Bool(false) {
-                found.add(path, Fix::Set(None));
+                found.add(path, live, Fix::Set(None));
             }
         }
         Rule::Whole => {
             if !has_no_more(wanted, live) {
-                found.add(path, Fix::Set((!wanted.is_null()).then(|| wanted.clone())));
+                found.add(path, live, Fix::Set((!wanted.is_null()).then(|| wanted.clone())));
             }
         }
         Rule::Number(default) => {
             if wanted.is_null() && *live != default {
-                found.add(path, Fix::Set(Some(default.into())));
+                found.add(path, live, Fix::Set(Some(default.into())));
             }
         }
         Rule::Prefixes(prefixes) => {
-            for name in live.as_object().into_iter().flat_map(Map::keys) {
+            for (name, theirs) in live.as_object().into_iter().flatten() {
                 let ours = prefixes.iter().any(|prefix| name.starts_with(prefix));
                 if ours && !table::STAMPS.contains(&name.as_str()) && wanted.get(name).is_none() {
-                    path.inside(PathSegment::Field(name), |path| found.add(path, Fix::Set(None)));
+                    path.inside(PathSegment::Field(name), |path| {
+                        found.add(path, theirs, Fix::Set(None));
+                    });
                 }
             }
         }
@@ -170,7 +172,7 @@ fn walk<'a>(
 fn walk_exact<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>, found: &mut Found<'a>) {
     match (wanted, live) {
         (_, live) if is_empty(live) => {}
-        (Value::Null, _) => found.add(path, Fix::Set(None)),
+        (Value::Null, _) => found.add(path, live, Fix::Set(None)),
         (Value::Object(wanted), Value::Object(live)) => {
             for (name, below) in live {
                 let wanted = wanted.get(name).unwrap_or(NOTHING);
@@ -183,7 +185,7 @@ fn walk_exact<'a>(wanted: &'a Value, live: &'a Value, path: &mut Path<'a>, found
             let alike = ours.len() == theirs.len()
                 && ours.iter().zip(theirs).all(|(ours, theirs)| has_no_more(ours, theirs));
             if !alike {
-                found.add(path, Fix::Set(Some(wanted.clone())));
+                found.add(path, live, Fix::Set(Some(wanted.clone())));
             }
         }
         // Differing values are found by `diff`.
@@ -228,7 +230,7 @@ fn walk_entries<'a>(list: &Entries<'a>, path: &mut Path<'a>, found: &mut Found<'
         if ours(entry).is_none() && !injector::allows(found.live, path, entry) {
             let missing = list.wanted.iter().filter(lacks).cloned().collect();
             path.inside(PathSegment::Entry(place, entry), |path| {
-                found.add(path, Fix::Drop(missing))
+                found.add(path, entry, Fix::Drop(missing));
             });
         }
     }
@@ -251,45 +253,4 @@ fn known(entry: &Value, name: &str) -> Value {
         None if name == "protocol" => "TCP".into(),
         found => found.cloned().unwrap_or_default(),
     }
-}
-
-fn apply(object: &mut Value, steps: &[PathSegment<'_>], fix: &Fix) {
-    let Some((last, parents)) = steps.split_last() else { return };
-    let parent = parents.iter().try_fold(&mut *object, |value, step| match step {
-        PathSegment::Field(name) => value.get_mut(*name),
-        PathSegment::Entry(place, _) => value.get_mut(*place),
-    });
-    match (parent, last, fix) {
-        (Some(Value::Object(map)), PathSegment::Field(name), Fix::Set(Some(value))) => {
-            map.insert((*name).to_owned(), value.clone());
-        }
-        (Some(Value::Object(map)), PathSegment::Field(name), Fix::Set(None)) => {
-            map.remove(*name);
-        }
-        (Some(Value::Array(list)), PathSegment::Entry(place, _), Fix::Drop(missing))
-            if *place < list.len() =>
-        {
-            list.remove(*place);
-            let lacking: Vec<Value> =
-                missing.iter().filter(|one| !list.contains(one)).cloned().collect();
-            list.extend(lacking);
-            if list.is_empty() {
-                apply(object, parents, &Fix::Set(None));
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The merge patch (RFC 7386) that turns one value into the other.
-fn merge_patch(from: &Value, to: &Value) -> Value {
-    let (Value::Object(from), Value::Object(to)) = (from, to) else {
-        return to.clone();
-    };
-    let gone = from.keys().filter(|name| !to.contains_key(*name)).map(|name| (name, Value::Null));
-    let changed = to
-        .iter()
-        .filter(|(name, value)| from.get(*name) != Some(value))
-        .map(|(name, value)| (name, merge_patch(from.get(name).unwrap_or(NOTHING), value)));
-    Value::Object(gone.chain(changed).map(|(name, value)| (name.clone(), value)).collect())
 }

@@ -59,15 +59,23 @@ const fn fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
+/// The requested size of a claim, and of a claim template.
+pub(crate) const CLAIM_SIZE: &str = "/spec/resources/requests/storage";
+
+/// Whether a claim is wanted with a larger disk than it has.
+pub(crate) fn grows(wanted: &Value, live: &Value) -> bool {
+    matches!((size(wanted), size(live)), (Some(wanted), Some(live)) if wanted > live)
+}
+
 /// A disk can only grow.
 fn shrunk(kind: Kind, wanted: &Value, live: &Value) -> Option<Difference> {
-    const SIZE: &str = "/spec/resources/requests/storage";
-    if kind != Kind::PersistentVolumeClaim {
-        return None;
-    }
-    let size = |object: &Value| bytes(object.pointer(SIZE)?.as_str()?);
-    (size(live)? > size(wanted)?)
+    (kind == Kind::PersistentVolumeClaim && grows(live, wanted))
         .then(|| Difference { field: "spec.resources.requests.storage".to_owned(), by: None })
+}
+
+/// The requested size of a claim in bytes.
+fn size(claim: &Value) -> Option<u128> {
+    bytes(claim.pointer(CLAIM_SIZE)?.as_str()?)
 }
 
 /// A quantity of storage in bytes.
@@ -110,6 +118,23 @@ mod tests {
         assert_eq!(differs("1Ti", "1025Gi").as_deref(), Some("spec.resources.requests.storage"));
         assert_eq!(differs("20Gi", "10Gi"), None, "growing is a change like any other");
         assert_eq!(differs("10Gi", "10Gi"), None);
+    }
+
+    #[test]
+    fn a_larger_request_grows_a_claim_and_anything_else_does_not() {
+        let table = [
+            ("20Gi", "10Gi", true),
+            ("1Ti", "1023Gi", true),
+            ("10Gi", "10Gi", false),
+            ("1Ti", "1024Gi", false),
+            ("10Gi", "20Gi", false),
+            ("10Gi", "nonsense", false),
+            ("nonsense", "10Gi", false),
+        ];
+        for (wanted, live, expected) in table {
+            assert_eq!(grows(&claim(wanted), &claim(live)), expected, "{live} to {wanted}");
+        }
+        assert!(!grows(&claim("10Gi"), &json!({})));
     }
 
     #[test]

@@ -30,6 +30,18 @@ impl<'a> Path<'a> {
         result
     }
 
+    /// The value here in another object; named list entries are found by their name.
+    pub(crate) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        self.0.iter().try_fold(object, |value, step| match step {
+            PathSegment::Field(name) => value.get(*name),
+            PathSegment::Entry(_, entry) if entry["name"].is_string() => {
+                let named = |other: &&Value| other["name"] == entry["name"];
+                value.as_array()?.iter().find(named)
+            }
+            PathSegment::Entry(place, _) => value.get(*place),
+        })
+    }
+
     /// Whether the path consists of exactly these fields.
     pub(crate) fn is(&self, names: &[&str]) -> bool {
         self.0.len() == names.len()
@@ -56,5 +68,26 @@ impl fmt::Display for Path<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_finds_named_entries_by_name_and_others_by_place() {
+        let entry = json!({"name": "b"});
+        let (c, args) = (PathSegment::Field("c"), PathSegment::Field("args"));
+        let object =
+            json!({"c": [{"name": "a", "x": 1}, {"name": "b", "x": 2}], "args": ["p", "q"]});
+        let named = Path(vec![c, PathSegment::Entry(0, &entry), PathSegment::Field("x")]);
+        assert_eq!(named.find(&object), Some(&json!(2)));
+        assert_eq!(
+            Path(vec![args, PathSegment::Entry(1, &entry["none"])]).find(&object),
+            Some(&json!("q"))
+        );
+        assert_eq!(Path(vec![PathSegment::Field("none"), c]).find(&object), None);
     }
 }

@@ -1,9 +1,13 @@
 //! The events that a report adds to the log: each fact once, with its cause.
 
+use std::collections::BTreeMap;
+
+use trueup_model::drift::{Divergence, DivergenceState};
 use trueup_model::event::{
-    AbsenceVerified, DriftDetected, DriftReverted, Fact, ProjectDeleteForced, ReconcileDeferred,
-    ReconcileFailed, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
-    ResourceRemoved, ResourceUpdated, ServiceDeleteForced, ServicePhaseChanged, Source,
+    AbsenceVerified, DriftDetected, DriftIgnored, DriftReverted, Fact, ProjectDeleteForced,
+    ReconcileDeferred, ReconcileFailed, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, ServiceDeleteForced,
+    ServicePhaseChanged, Source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Unit;
@@ -45,8 +49,9 @@ pub fn facts(
 ) -> Vec<EventDraft> {
     let mut drafts = Drafts::default();
     let repairs = drafts.add_external_changes(&report.changes);
+    drafts.add_ignored(report, last);
     // A pass that only repairs external changes is caused by them, not by the last request.
-    let only_repairs = !repairs.is_empty() && repairs.len() == report.changes.len();
+    let only_repairs = report.changes.iter().all(|change| requested_change(change).is_none());
     let why = match repairs.first() {
         Some((cause, _)) if only_repairs => Cause::Draft(*cause),
         Some(_) | None => Cause::Asked,
@@ -118,8 +123,10 @@ impl Drafts {
                     });
                     repairs.push((self.add(Source::K8sWatch, gone, Cause::Outside), None));
                 }
-                ObjectChange::ModifiedExternally { key, field, by } => {
-                    repairs.push(self.add_drift(key, field, by.clone()));
+                ObjectChange::ModifiedExternally { key, fields } => {
+                    for (field, by) in named(fields.iter()) {
+                        repairs.push(self.add_drift(key, field, by));
+                    }
                 }
                 ObjectChange::Created { .. }
                 | ObjectChange::Updated { .. }
@@ -132,10 +139,10 @@ impl Drafts {
     fn add_drift(
         &mut self,
         key: &ResourceKey,
-        field: &str,
+        field: String,
         by: Option<String>,
     ) -> (usize, Option<Fact>) {
-        let (key, field) = (key.clone(), field.to_owned());
+        let key = key.clone();
         let edit = Fact::ResourceModifiedExternally(ResourceModifiedExternally {
             key: key.clone(),
             field: field.clone(),
@@ -146,6 +153,50 @@ impl Drafts {
         let detected = self.add(Source::Reconciler, drift, Cause::Draft(edited));
         (detected, Some(Fact::DriftReverted(DriftReverted { key, field })))
     }
+
+    /// Records differences that are ignored since this report.
+    fn add_ignored(&mut self, report: &Report, last: Option<&Inputs>) {
+        let Some(observation) = &report.observation else { return };
+        let known: &[Divergence] = match last {
+            Some(last) => &last.observation.divergences,
+            None => &[],
+        };
+        let is_known = |seen: &Divergence| {
+            ignored(known).any(|known| (&known.key, &known.field) == (&seen.key, &seen.field))
+        };
+        let mut new: BTreeMap<&ResourceKey, Vec<&Divergence>> = BTreeMap::new();
+        for seen in ignored(&observation.divergences).filter(|seen| !is_known(seen)) {
+            new.entry(&seen.key).or_default().push(seen);
+        }
+        for (key, fields) in new {
+            for (field, _) in named(fields.into_iter()) {
+                let fact = Fact::DriftIgnored(DriftIgnored { key: key.clone(), field });
+                self.add(Source::Reconciler, fact, Cause::Outside);
+            }
+        }
+    }
+}
+
+/// How many fields of an object have events of their own; the last one counts the rest.
+const MOST_FIELDS: usize = 8;
+
+/// The fields of one object as they are named in events, with their managers.
+fn named<'a>(
+    fields: impl ExactSizeIterator<Item = &'a Divergence>,
+) -> Vec<(String, Option<String>)> {
+    let more = fields.len().saturating_sub(MOST_FIELDS);
+    let mut named: Vec<(String, Option<String>)> = fields
+        .take(MOST_FIELDS)
+        .map(|divergence| (divergence.field.clone(), divergence.by.clone()))
+        .collect();
+    if let Some((last, _)) = named.last_mut().filter(|_| more > 0) {
+        *last = format!("{last}, and {more} more");
+    }
+    named
+}
+
+fn ignored(divergences: &[Divergence]) -> impl Iterator<Item = &Divergence> {
+    divergences.iter().filter(|seen| seen.state == DivergenceState::Ignored)
 }
 
 /// The event for a write that belongs to the requested generation.

@@ -1,33 +1,36 @@
 //! Plans the objects of an active or paused unit.
 
+use std::slice;
+
 use serde_json::Value;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, ServiceBody};
 
 use super::anchors::{self, living_ordinal, release_bare_anchors, release_old_anchors};
-use super::judge::{ObjectPlan, judge};
+use super::former::Former;
+use super::keep::{keep_job_fields, keep_replicas};
+use super::keep_claims::{Split, keep_claim_templates, split_growing};
+use super::stages::Stages;
 use super::{
-    Action, ActionPlan, Observed, Ownership, delete, deletion_blockers, outdated_run, ownership,
-    terminating,
+    Action, ActionPlan, Observed, Ownership, delete, outdated_run, ownership, terminating,
 };
+use crate::render;
 use crate::render::proof::ProofKey;
-use crate::render::{self, Rendered};
 
 pub(super) fn project(order: &Order, observed: &Observed, proofs: &ProofKey) -> ActionPlan {
     let objects = render::project(order, proofs);
     // The namespace first: nothing else can be written without it.
     let (namespace, guards) = objects.split_at(1);
-    for stage in [namespace, guards] {
-        if let Some(plan) = write_stage(order, observed, proofs, stage) {
-            return plan;
-        }
-    }
-    ActionPlan::converged()
+    let mut stages = Stages::new(order, observed, proofs);
+    stages.write(namespace);
+    stages.write(guards);
+    stages.end(ActionPlan::converged)
 }
 
 pub(super) fn service(
     order: &Order,
     body: &ServiceBody,
+    former: Option<&Order>,
     observed: &Observed,
     proofs: &ProofKey,
 ) -> ActionPlan {
@@ -47,33 +50,30 @@ pub(super) fn service(
         Ok(ordinal) => ordinal,
         Err(plan) => return plan,
     };
+    let mut stages = Stages::new(order, observed, proofs);
     let anchor = render::service_anchor(order, body, ordinal, proofs);
-    if let Some(plan) = write_stage(order, observed, proofs, std::slice::from_ref(&anchor)) {
-        return plan;
-    }
-    let Some(owner) =
-        observed.objects.get(&anchor.key).and_then(|live| render::current_anchor(live))
-    else {
-        return ActionPlan::wait("the anchor to be observed");
+    stages.write(slice::from_ref(&anchor));
+    let is_ours = |live: &Value| {
+        stages.are_converged() || ownership(order, &anchor.key, live, proofs) == Ownership::Ours
     };
+    let live = observed.objects.get(&anchor.key).filter(|live| is_ours(live));
+    let Some(owner) = live.and_then(|live| render::current_anchor(live)) else {
+        return stages.end(|| ActionPlan::wait("the anchor to be observed"));
+    };
+    if let Some(former) = former {
+        stages.set_former(Former::of_service(former, &owner, proofs));
+    }
     let prerequisites = render::service_prerequisites(order, body, &owner, proofs);
-    if let Some(plan) = write_stage(order, observed, proofs, &prerequisites) {
-        return plan;
-    }
+    let Split { before, growing } = split_growing(order, observed, proofs, prerequisites);
+    stages.write(&before);
+    stages.then(|| remove_former(order, body, observed, proofs));
     let workload = render::service_workload(order, body, &owner, proofs);
-    if let Some(plan) = remove_former(order, body, observed, proofs) {
-        return plan;
-    }
     let workload = keep_replicas(order, body, observed, keep_job_fields(observed, workload));
-    let workload = outdated_run::replace(observed, workload);
-    if let Some(plan) = write_stage(order, observed, proofs, &[workload]) {
-        return plan;
-    }
-    let companions = render::service_companions(order, body, &owner, proofs);
-    if let Some(plan) = write_stage(order, observed, proofs, &companions) {
-        return plan;
-    }
-    release_old_anchors(order, body, observed, proofs, ordinal)
+    let workload = keep_claim_templates(observed, outdated_run::replace(observed, workload));
+    stages.write(slice::from_ref(&workload));
+    stages.write(&render::service_companions(order, body, &owner, proofs));
+    stages.write(&growing);
+    stages.end(|| release_old_anchors(order, body, observed, proofs, ordinal))
 }
 
 /// Deletes objects of earlier generations that this one does not want.
@@ -140,74 +140,7 @@ const fn is_prunable(kind: Kind) -> bool {
     }
 }
 
-/// Keeps the replicas that an autoscaler set.
-///
-/// The write repeats the live number and is guarded by the uid and version it was read from. So the
-/// field is never dropped, which would leave one pod, and never reset to an older number. An
-/// autoscaler ignores a workload with zero replicas, so the first number is set here.
-fn keep_replicas(
-    order: &Order,
-    body: &ServiceBody,
-    observed: &Observed,
-    mut workload: Rendered,
-) -> Rendered {
-    let Some(start) = render::starting_replicas(order, body) else {
-        return workload;
-    };
-    let live = observed.objects.get(&workload.key);
-    let current = live.and_then(|live| live["spec"]["replicas"].as_u64()).filter(|n| *n > 0);
-    workload.object["spec"]["replicas"] = current.unwrap_or_else(|| u64::from(start)).into();
-    if let Some(live) = live {
-        for guard in ["uid", "resourceVersion"] {
-            workload.object["metadata"][guard] = live["metadata"][guard].clone();
-        }
-    }
-    workload
-}
-
 /// An object is deleted only with a record of the generation that no longer wants it.
 fn is_permitted(order: &Order, key: &ResourceKey) -> bool {
     order.permit.unwanted.get(key).is_some_and(|since| *since <= order.generation)
-}
-
-/// Keeps the immutable fields of a live Job. So a new version of Trueup that renders pods
-/// differently leaves runs of an earlier version alone.
-fn keep_job_fields(observed: &Observed, mut workload: Rendered) -> Rendered {
-    if let (Kind::Job, Some(live)) = (workload.key.kind, observed.objects.get(&workload.key)) {
-        for name in ["template", "completions", "completionMode"] {
-            if let Some(kept) = live["spec"].get(name) {
-                workload.object["spec"][name] = kept.clone();
-            }
-        }
-    }
-    workload
-}
-
-/// The plan for a stage that is not converged; `None` if it is.
-fn write_stage(
-    order: &Order,
-    observed: &Observed,
-    proofs: &ProofKey,
-    stage: &[Rendered],
-) -> Option<ActionPlan> {
-    let mut actions = Vec::new();
-    let mut waits = Vec::new();
-    for rendered in stage.iter().filter(|one| !observed.missing.contains_key(&one.key.kind)) {
-        match judge(order, observed, proofs, rendered) {
-            ObjectPlan::Fine => {}
-            ObjectPlan::Act(action) => actions.push(*action),
-            ObjectPlan::Wait => {
-                let live = observed.objects.get(&rendered.key).map(|live| &**live);
-                waits.push(deletion_blockers::ending(&rendered.key, live));
-            }
-            ObjectPlan::Blocked(why) => return Some(ActionPlan::blocked(why)),
-        }
-    }
-    if !actions.is_empty() {
-        Some(ActionPlan::act(actions))
-    } else if !waits.is_empty() {
-        Some(ActionPlan::wait(waits.join(", ")))
-    } else {
-        None
-    }
 }

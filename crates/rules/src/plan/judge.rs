@@ -1,22 +1,27 @@
 //! Compares one live object with its desired state and decides the next action.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
-use trueup_model::key::Kind;
+use trueup_model::drift::{Divergence, DivergenceState};
+use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Order;
 use trueup_model::report::ObjectChange;
 
+use super::drift::{Comparison, Edits, deleted};
+use super::former::Former;
+use super::stamp::{Stamp, stamp};
 use super::{Action, Observed, Ownership, delete, ownership, terminating};
-use crate::compare::closed::{self, Foreign};
-use crate::compare::diff::{Difference, difference};
+use crate::compare::diff::Difference;
+use crate::compare::edit::guard;
 use crate::compare::fixed::{difference_in_fixed, is_immutable};
-use crate::compare::owner;
-use crate::compare::path::{Path, PathSegment};
+use crate::drift::decide::may_keep;
+use crate::render::Rendered;
 use crate::render::proof::ProofKey;
-use crate::render::{Rendered, names};
 
 /// The decision about one object.
 pub(super) enum ObjectPlan {
-    /// Nothing: it matches its desired state.
+    /// Nothing: it matches its desired state, but for what is kept.
     Fine,
     /// Run this action.
     Act(Box<Action>),
@@ -26,61 +31,115 @@ pub(super) enum ObjectPlan {
     Blocked(String),
 }
 
+/// The decision about one object, and its differences that stand until the action is done.
+pub(super) struct Judged {
+    pub(super) plan: ObjectPlan,
+    /// In field order, each field once.
+    pub(super) standing: Vec<Divergence>,
+}
+
+impl From<ObjectPlan> for Judged {
+    fn from(plan: ObjectPlan) -> Self {
+        Self { plan, standing: Vec::new() }
+    }
+}
+
 pub(super) fn judge(
     order: &Order,
+    former: &Former,
     observed: &Observed,
     proofs: &ProofKey,
     wanted: &Rendered,
-) -> ObjectPlan {
+) -> Judged {
     let key = &wanted.key;
-    let write = |change| {
-        let object = wanted.stamped(order, proofs);
-        ObjectPlan::Act(Box::new(Action::Apply { key: key.clone(), object, change }))
-    };
-    let Some(live) = observed.objects.get(key) else {
-        let was_there = order.recorded.get(key).is_some_and(Option::is_some);
-        return write(if was_there {
-            ObjectChange::DeletedExternally { key: key.clone() }
-        } else {
-            ObjectChange::Created { key: key.clone() }
-        });
+    let Some(live) = observed.objects.get(key).map(|live| &**live) else {
+        return missing(order, proofs, wanted);
     };
     if ownership(order, key, live, proofs) == Ownership::Foreign {
-        return ObjectPlan::Blocked(format!(
+        let why = format!(
             "{key} exists and is not owned by Trueup; remove or rename it, then reconcile again"
-        ));
+        );
+        return ObjectPlan::Blocked(why).into();
     }
     if terminating(live) {
-        return ObjectPlan::Wait;
+        return ObjectPlan::Wait.into();
     }
     if is_immutable(key.kind, live) {
         // It cannot become mutable again, and its content is known: replace it.
-        return ObjectPlan::Act(Box::new(delete(key, live)));
+        return ObjectPlan::Act(Box::new(delete(key, live))).into();
     }
-    if let Some(Difference { field, .. }) = difference_in_fixed(key.kind, &wanted.object, live) {
-        return ObjectPlan::Blocked(format!(
-            "{key} has a different {field} than desired, and that field is immutable; {}",
-            way_out(key.kind)
-        ));
-    }
-    let edited =
-        |Difference { field, by }| ObjectChange::ModifiedExternally { key: key.clone(), field, by };
     let stamp = stamp(order, proofs, wanted, live);
-    let foreign = closed::foreign(key.kind, &wanted.object, live);
-    let foreign = if stamp == Stamp::Older { foreign.by_others() } else { foreign };
-    if let Some(Foreign { field, by }) = foreign.first().cloned() {
-        let change = edited(Difference { field, by });
-        let prune = Action::Prune { key: key.clone(), patch: foreign.patch(), change };
-        return ObjectPlan::Act(Box::new(prune));
+    let comparison = Comparison {
+        order,
+        proofs,
+        key,
+        live,
+        stamp: &stamp,
+        former: former.written(order, proofs, key, live),
+        now: observed.as_of,
+    };
+    let Edits { object, standing: edits } = comparison.edits(&wanted.object);
+    let (additions, patch) = comparison.additions(&object);
+
+    let plan = if let Some(blocked) = blocked_by_fixed(key, &object, live) {
+        blocked
+    } else if let Some(patch) = patch {
+        let change = reverted(key, named_like(&edits, &additions));
+        ObjectPlan::Act(Box::new(Action::Prune { key: key.clone(), patch, change }))
+    } else if matches!(stamp, Stamp::Current) && !has_open(&edits) {
+        ObjectPlan::Fine
+    } else {
+        let change = match stamp {
+            Stamp::Older => ObjectChange::Updated { key: key.clone() },
+            Stamp::Current | Stamp::Edited(_) => reverted(key, edits.iter().cloned()),
+        };
+        apply(order, proofs, (wanted, object), live, change)
+    };
+    Judged { plan, standing: in_field_order(edits, additions) }
+}
+
+/// Creates an object that does not exist.
+fn missing(order: &Order, proofs: &ProofKey, wanted: &Rendered) -> Judged {
+    let key = wanted.key.clone();
+    let was_there = order.recorded.get(&key).is_some_and(Option::is_some);
+    let standing = if was_there { vec![deleted(&key)] } else { Vec::new() };
+    let change = if was_there {
+        ObjectChange::DeletedExternally { key: key.clone() }
+    } else {
+        ObjectChange::Created { key: key.clone() }
+    };
+    let object = wanted.stamped(order, proofs);
+    Judged { plan: ObjectPlan::Act(Box::new(Action::Apply { key, object, change })), standing }
+}
+
+/// Writes the desired object, with the live values of kept fields.
+///
+/// Where values may be kept, the write is guarded by the uid and version that was compared: it must
+/// not overwrite a value that another writer sets meanwhile.
+fn apply(
+    order: &Order,
+    proofs: &ProofKey,
+    (wanted, object): (&Rendered, Cow<'_, Value>),
+    live: &Value,
+    change: ObjectChange,
+) -> ObjectPlan {
+    let key = wanted.key.clone();
+    let guarded = matches!(object, Cow::Owned(_)) || may_keep(&order.drift, &key);
+    let written =
+        Rendered { key: key.clone(), object: object.into_owned(), digest: wanted.digest.clone() };
+    let mut object = written.stamped(order, proofs);
+    if guarded {
+        guard(&mut object, live);
     }
-    match stamp {
-        Stamp::Older => write(ObjectChange::Updated { key: key.clone() }),
-        Stamp::Edited(found) => write(edited(difference(&wanted.object, live).unwrap_or(found))),
-        Stamp::Current => match difference(&wanted.object, live) {
-            Some(found) => write(edited(found)),
-            None => ObjectPlan::Fine,
-        },
-    }
+    ObjectPlan::Act(Box::new(Action::Apply { key, object, change }))
+}
+
+fn blocked_by_fixed(key: &ResourceKey, object: &Value, live: &Value) -> Option<ObjectPlan> {
+    let Difference { field, .. } = difference_in_fixed(key.kind, object, live)?;
+    Some(ObjectPlan::Blocked(format!(
+        "{key} has a different {field} than desired, and that field is immutable; {}",
+        way_out(key.kind)
+    )))
 }
 
 /// What to do about a difference in an immutable field.
@@ -92,38 +151,47 @@ const fn way_out(kind: Kind) -> &'static str {
     }
 }
 
-/// What the stamp of an object says about our last write.
-#[derive(PartialEq, Eq)]
-enum Stamp {
-    /// We wrote the desired state.
-    Current,
-    /// We wrote something else: the desired state has changed since.
-    Older,
-    /// Another writer edited the stamp or the generation label.
-    Edited(Difference),
+/// The most differences of one object that are recorded. All of them are reverted or kept; an edit
+/// with a hundred thousand fields must not become as many rows.
+const MOST_RECORDED: usize = 100;
+
+fn is_open(divergence: &Divergence) -> bool {
+    divergence.state == DivergenceState::Open
 }
 
-fn stamp(order: &Order, proofs: &ProofKey, wanted: &Rendered, live: &Value) -> Stamp {
-    let metadata = &live["metadata"];
-    let edited = |place, name| {
-        let path = Path(["metadata", place, name].map(PathSegment::Field).to_vec());
-        Stamp::Edited(Difference { field: path.to_string(), by: owner::of(live, &path) })
-    };
-    let stamp = metadata["annotations"][names::DIGEST_ANNOTATION].as_str().unwrap_or_default();
-    match proofs.stamped(order.unit, &wanted.key, stamp) {
-        // Written by an older Trueup without signed stamps, and unchanged since.
-        None if stamp == wanted.digest && difference(&wanted.object, live).is_none() => {
-            Stamp::Older
-        }
-        None => edited("annotations", names::DIGEST_ANNOTATION),
-        Some((digest, _)) if digest != wanted.digest => Stamp::Older,
-        Some((_, generation)) => {
-            let label = metadata["labels"][names::GENERATION_LABEL].as_str();
-            if label == Some(generation.to_string().as_str()) {
-                Stamp::Current
-            } else {
-                edited("labels", names::GENERATION_LABEL)
-            }
-        }
-    }
+fn has_open(standing: &[Divergence]) -> bool {
+    standing.iter().any(is_open)
+}
+
+/// The additions; one that is also an edited field is shown as that.
+fn named_like<'a>(
+    edits: &'a [Divergence],
+    additions: &'a [Divergence],
+) -> impl Iterator<Item = Divergence> + 'a {
+    additions.iter().map(move |added| {
+        let edited = edits.iter().find(|edited| edited.field == added.field);
+        edited.unwrap_or(added).clone()
+    })
+}
+
+/// The change to report once these are reverted; kept ones are left out.
+fn reverted(key: &ResourceKey, standing: impl Iterator<Item = Divergence>) -> ObjectChange {
+    let mut fields: Vec<Divergence> = standing
+        .filter(is_open)
+        .map(|open| Divergence { state: DivergenceState::Reverted, ..open })
+        .collect();
+    fields.sort_by(|a, b| a.field.cmp(&b.field));
+    fields.dedup_by(|later, first| later.field == first.field);
+    fields.truncate(MOST_RECORDED);
+    ObjectChange::ModifiedExternally { key: key.clone(), fields }
+}
+
+/// All that stands, in field order. A field may be edited and at a closed path: it is named once.
+fn in_field_order(edits: Vec<Divergence>, additions: Vec<Divergence>) -> Vec<Divergence> {
+    let mut standing = edits;
+    standing.extend(additions);
+    standing.sort_by(|a, b| a.field.cmp(&b.field));
+    standing.dedup_by(|later, first| later.field == first.field);
+    standing.truncate(MOST_RECORDED);
+    standing
 }

@@ -103,7 +103,7 @@ impl DryRunPass {
     pub fn next(&mut self, proofs: &ProofKey) -> Next {
         while self.steps < STEPS {
             self.steps += 1;
-            let ActionPlan { actions, outcome } = plan(&self.order, &self.observed, proofs);
+            let ActionPlan { actions, outcome, .. } = plan(&self.order, &self.observed, proofs);
             if actions.is_empty() {
                 return Next::Over(self.preview(stops(&outcome), proofs));
             }
@@ -146,11 +146,8 @@ impl DryRunPass {
             Action::Apply { key, object, change } => {
                 let tried = self.tried.entry(key.clone()).or_default();
                 if tried.applied && tried.refused.is_none() {
-                    let place = if let ObjectChange::ModifiedExternally { field, .. } = &change {
-                        format!(", at {field}")
-                    } else {
-                        String::new()
-                    };
+                    let place = first_field(&change).map(|field| format!(", at {field}"));
+                    let place = place.unwrap_or_default();
                     tried.refused =
                         Some(format!("the cluster changes the object on admission{place}"));
                 }
@@ -206,6 +203,19 @@ impl DryRunPass {
 
     fn set(&mut self, key: ResourceKey, object: Value) {
         self.observed.objects.insert(key, Arc::new(object));
+    }
+}
+
+/// The first field that a write reverts.
+fn first_field(change: &ObjectChange) -> Option<&str> {
+    match change {
+        ObjectChange::ModifiedExternally { fields, .. } => {
+            fields.first().map(|reverted| reverted.field.as_str())
+        }
+        ObjectChange::Created { .. }
+        | ObjectChange::Updated { .. }
+        | ObjectChange::Removed { .. }
+        | ObjectChange::DeletedExternally { .. } => None,
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use trueup_model::drift::{Divergence, DivergenceState};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{
     Cause, Missing, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen,
@@ -27,14 +28,16 @@ use pod::pod_seen;
 
 pub use host::{certificate_message, certificate_state, route_message, route_state};
 pub use overdue::{overdue_run, overdue_since, owed_run};
+pub use route::answer_due;
 pub use warned::{Answers, Unexplained, explain, unexplained};
 
-/// The observation of this order's unit.
+/// The observation of this order's unit; `divergences` are those that stand after a pass.
 #[must_use]
 pub fn observe(
     order: &Order,
     observed: &Observed,
     applied: bool,
+    divergences: Vec<Divergence>,
     proofs: &ProofKey,
     as_of: Timestamp,
 ) -> Observation {
@@ -47,8 +50,10 @@ pub fn observe(
     let workload = match &order.body {
         Body::Project => None,
         Body::Service(body) => {
-            let desired = Desired { workload: body.spec.workload, pods: desired_pods(order, body) };
-            Some((workload_key(order, body), desired))
+            let key = workload_key(order, body);
+            let is_left = divergences.iter().any(|one| ignores_replicas(one, &key));
+            let pods = if is_left { 0 } else { desired_pods(order, body) };
+            Some((key, Desired { workload: body.spec.workload, pods }))
         }
     };
     let mut pods: Vec<PodSeen> = observed
@@ -64,13 +69,14 @@ pub fn observe(
     Observation {
         generation: order.generation,
         applied,
-        objects: ours().map(|(key, object)| sighting(key, object)).collect(),
+        objects: ours().map(|(key, object)| sighting(key, object, as_of)).collect(),
         workload: workload.and_then(|(key, desired)| {
             let (_, object) = ours().find(|(other, _)| **other == key)?;
             Some(workload_seen(desired, object))
         }),
         pods,
         missing: missing(order, observed),
+        divergences,
         as_of,
     }
 }
@@ -89,7 +95,7 @@ fn missing(order: &Order, observed: &Observed) -> Vec<Missing> {
         .collect()
 }
 
-fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
+fn sighting(key: &ResourceKey, object: &Arc<Value>, as_of: Timestamp) -> Sighting {
     let metadata = &object["metadata"];
     Sighting {
         key: key.clone(),
@@ -98,7 +104,7 @@ fn sighting(key: &ResourceKey, object: &Arc<Value>) -> Sighting {
         terminating: metadata["deletionTimestamp"].is_string(),
         bound: (key.kind == Kind::PersistentVolumeClaim)
             .then(|| object["status"]["phase"] == "Bound"),
-        route: route::route_seen(key.kind, object),
+        route: route::route_seen(key.kind, object, as_of),
         certificate: route::certificate_seen(key.kind, object),
     }
 }
@@ -119,6 +125,13 @@ fn desired_pods(order: &Order, body: &ServiceBody) -> u32 {
         // An autoscaler sets the number, and ignores a workload with zero replicas.
         (DesiredState::Active, Some(start)) => start.min(1),
     }
+}
+
+/// Whether the number of pods is left to another writer: then none are missing.
+fn ignores_replicas(divergence: &Divergence, workload: &ResourceKey) -> bool {
+    divergence.key == *workload
+        && divergence.field == "spec.replicas"
+        && divergence.state == DivergenceState::Ignored
 }
 
 fn workload_seen(desired: Desired, object: &Value) -> WorkloadSeen {

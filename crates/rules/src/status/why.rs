@@ -1,5 +1,7 @@
 //! Explains the state of a service, from stored data alone.
 
+mod diverged;
+
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::observation::Observation;
 use trueup_model::report::Outcome;
@@ -18,6 +20,7 @@ pub fn explain(facts: &Facts) -> Why {
     links.extend(facts.freeze.as_ref().map(frozen));
     links.extend(applied(facts));
     links.extend(observed(facts));
+    links.extend(facts.divergences.iter().map(|seen| diverged::link(seen, facts.freeze.is_some())));
     let unblock = shown.conditions.first().map(|first| unblock(facts, first));
     let answer = answer(facts, shown.phase, shown.health, shown.conditions.first());
     links.extend(waits);
@@ -175,6 +178,9 @@ fn unblock(facts: &Facts, condition: &Condition) -> String {
         (Reason::Frozen, Some(freeze)) => {
             format!("{}; nothing is written until then", unfreeze(facts, freeze))
         }
+        (Reason::ExternallyModified, Some(freeze)) => {
+            format!("{}; the change is reverted then", unfreeze(facts, freeze))
+        }
         (Reason::Waiting | Reason::PodsNotReady, Some(freeze)) => {
             format!("the cluster may recover by itself; for repairs, {}", unfreeze(facts, freeze))
         }
@@ -210,6 +216,16 @@ const fn meaning(reason: Reason) -> &'static str {
         Reason::RunFailed => "a run that succeeds",
         Reason::HostRefused => {
             "operator action required: follow the message; the host is then routed"
+        }
+        Reason::InConflict => {
+            "action required: decide with `trueup conflicts settle`; `trueup conflicts` lists the ids"
+        }
+        Reason::AdoptionProposed => {
+            "action required: keep the value with `trueup drift adopt` or revert it with `trueup \
+             drift reject`; `trueup drift` lists the ids"
+        }
+        Reason::ExternallyModified => {
+            "wait: the change is reverted automatically; `trueup drift` shows it"
         }
         Reason::PartMissing => {
             "operator action required: follow the message; the feature is then used"

@@ -1,6 +1,7 @@
 //! Admission as tables: the request, the accepted service, and the result.
 
 use serde_json::{Value, json};
+use trueup_model::drift::DriftPolicy;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::template::Template;
 use trueup_rules::admit::{AdmissionContext, AdmissionRequest, Admitted, Refused};
@@ -12,6 +13,7 @@ fn request(template: &Template, parameters: Value) -> AdmissionRequest {
         template: given::reference(template),
         plan: None,
         parameters: given::parameters(parameters),
+        drift: DriftPolicy::default(),
     }
 }
 
@@ -126,10 +128,10 @@ fn minecraft() -> (Template, Service) {
 #[test]
 fn immutable_and_invalid_parameters_are_reported_together() {
     let (template, accepted) = minecraft();
-    let given = request(&template, json!({"world_gib": 30, "difficulty": 1}));
+    let given = request(&template, json!({"server": "PAPER", "difficulty": 1}));
     let found = errors(admit(&given, Some(&template), Some(&accepted)));
     let expected = [
-        ("parameters.world_gib", "cannot change once the service exists; declare a new service"),
+        ("parameters.server", "cannot change once the service exists; declare a new service"),
         ("parameters.difficulty", "must be a string"),
     ];
     assert_eq!(found, expected.map(|(field, found)| (field.to_owned(), found.to_owned())));
@@ -137,17 +139,52 @@ fn immutable_and_invalid_parameters_are_reported_together() {
 
 #[test]
 fn omitting_an_immutable_parameter_means_its_default() {
-    let (template, accepted) = minecraft();
-    let found = errors(admit(&request(&template, json!({})), Some(&template), Some(&accepted)));
-    assert_eq!(found[0].0, "parameters.world_gib", "20 was accepted, 10 is the default");
+    let template = given::template("minecraft");
+    let paper = given::accepted(&template, json!({"server": "PAPER"}));
+    let found = errors(admit(&request(&template, json!({})), Some(&template), Some(&paper)));
+    assert_eq!(found[0].0, "parameters.server", "PAPER was accepted, VANILLA is the default");
 
     let usual = given::accepted(&template, json!({}));
-    let given_default = request(&template, json!({"world_gib": 10}));
+    let given_default = request(&template, json!({"server": "VANILLA"}));
     let answer = admit(&given_default, Some(&template), Some(&usual)).unwrap();
     let Admitted::Changed(release) = answer else {
         panic!("the parameters should be kept as given");
     };
     assert_eq!(release.spec, usual.spec);
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    let (template, accepted) = minecraft();
+    let size = |given: Value| admit(&request(&template, given), Some(&template), Some(&accepted));
+    for gib in [21, 1000] {
+        let Ok(Admitted::Changed(release)) = size(json!({ "world_gib": gib })) else {
+            panic!("a volume of {gib} GiB was expected");
+        };
+        assert_eq!(release.spec.volume.map(|volume| volume.size_gib), Some(gib));
+    }
+    // Without a size the default counts, which is smaller than the present size.
+    for (given, wanted) in [(json!({"world_gib": 19}), 19), (json!({}), 10)] {
+        let message = format!(
+            "must be at least 20, the present size, is {wanted}: a volume can grow, but not shrink"
+        );
+        assert_eq!(errors(size(given)), [("parameters.world_gib".to_owned(), message)]);
+    }
+}
+
+#[test]
+fn a_version_with_a_smaller_volume_is_refused_whatever_sets_the_size() {
+    let (mut template, accepted) = minecraft();
+    template.version = 2;
+    // A size that the user may not change is an error once, not twice.
+    template.parameters.get_mut("world_gib").expect("a size").mutable = false;
+    let found = errors(admit(&request(&template, json!({})), Some(&template), Some(&accepted)));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.contains("cannot change once"), "{found:?}");
+    template.parameters.remove("world_gib");
+    let found = errors(admit(&request(&template, json!({})), Some(&template), Some(&accepted)));
+    assert_eq!(found[0].0, "template");
+    assert!(found[0].1.contains("10 GiB and the present size is 20 GiB"), "{found:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
+use trueup_model::drift::{Divergence, DivergenceState};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::report::{ObjectChange, Outcome};
 use trueup_rules::plan::Action;
@@ -280,14 +281,18 @@ fn every_addition_to_a_closed_path_is_removed_and_named() {
         let before = world.server.objects[&key].clone();
         world.server.edit(&key, |live| put(live, &place, value.clone()));
         let plan = world.plan();
-        let [Action::Prune { change: ObjectChange::ModifiedExternally { field, .. }, .. }] =
+        let [Action::Prune { change: ObjectChange::ModifiedExternally { fields, .. }, .. }] =
             plan.actions.as_slice()
         else {
             unreachable!("{kind} {place} should be pruned, got {plan:?}")
         };
         let named = place.trim_start_matches('/').replace("~1", "/");
         let first = named.split('/').next().unwrap_or_default();
+        let [Divergence { field, state, .. }] = fields.as_slice() else {
+            unreachable!("{kind} {place} is one addition, not {fields:?}")
+        };
         assert!(field.starts_with(first), "{place} was called {field}");
+        assert_eq!(*state, DivergenceState::Reverted);
         world.reconcile();
         for part in ["spec", "data", "binaryData", "subjects"] {
             let after = without_empty(world.server.objects[&key][part].clone());
@@ -331,15 +336,14 @@ fn on_an_older_generation_only_values_of_known_managers_are_pruned() {
         })
         .filter(|change| format!("{change:?}").contains("Deployment"))
         .collect();
-    let field = "spec.template.spec.containers.main.env.THEIRS".to_owned();
-    let by = Some("kubectl-edit".to_owned());
-    assert_eq!(
-        changes,
-        [
-            ObjectChange::ModifiedExternally { key: key.clone(), field, by },
-            ObjectChange::Updated { key: key.clone() },
-        ]
-    );
+    let [ObjectChange::ModifiedExternally { fields, .. }, ObjectChange::Updated { .. }] =
+        changes.as_slice()
+    else {
+        unreachable!("a prune and an update, not {changes:?}")
+    };
+    let fields: Vec<_> = fields.iter().map(|one| (one.field.as_str(), one.by.as_deref())).collect();
+    let field = "spec.template.spec.containers.main.env.THEIRS";
+    assert_eq!(fields, [(field, Some("kubectl-edit"))]);
 }
 
 #[test]

@@ -1,19 +1,24 @@
 //! Events of reports: each fact once, in order, with its cause; and the stored form of each fact.
 
 use serde_json::Value;
+use trueup_model::drift::{
+    ConflictDecision, Divergence, DivergenceClass, DivergenceState, Verdict,
+};
 use trueup_model::event::{
-    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, DomainAdded,
-    DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftDetected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
-    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
-    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised,
+    ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
+    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
+    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept,
+    FindingOpened, FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged,
+    PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued,
+    QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested,
+    ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved,
+    ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
     ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, TemplateDeprecated, TemplatePublished,
     TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
+use trueup_model::id::{ConflictId, DivergenceId};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
@@ -22,7 +27,7 @@ use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unprov
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Inputs, Phase, Status};
-use trueup_rules::event::draft::{Cause, facts};
+use trueup_rules::event::draft::{Cause, EventDraft, facts};
 use trueup_rules::status::project;
 
 use crate::given::{at, org, service};
@@ -37,7 +42,25 @@ fn created() -> ObjectChange {
 }
 
 fn edited() -> ObjectChange {
-    ObjectChange::ModifiedExternally { key: key(), field: "spec.replicas".to_owned(), by: None }
+    edited_in(&["spec.replicas"])
+}
+
+fn edited_in(fields: &[&str]) -> ObjectChange {
+    let reverted = fields.iter().map(|field| divergence(field, DivergenceState::Reverted));
+    ObjectChange::ModifiedExternally { key: key(), fields: reverted.collect() }
+}
+
+fn divergence(field: &str, state: DivergenceState) -> Divergence {
+    Divergence {
+        key: key(),
+        field: field.to_owned(),
+        class: DivergenceClass::Edited,
+        wanted: Value::Null,
+        live: Value::Null,
+        by: None,
+        verdict: Verdict::Enforce,
+        state,
+    }
 }
 
 fn failed() -> Outcome {
@@ -172,6 +195,66 @@ fn external_changes_cause_their_repair() {
     );
 }
 
+/// The fields of the facts with this name.
+fn fields(drafts: &[EventDraft], name: &str) -> Vec<String> {
+    let facts = drafts.iter().filter(|draft| draft.fact.name() == name);
+    let stored = facts
+        .map(|draft| serde_json::to_value(&draft.fact).expect("a fact is JSON")["field"].clone());
+    stored.map(|field| field.as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn every_reverted_field_has_its_events_up_to_eight() {
+    let (status, last) = (Status::accepted(at(0)), inputs(Phase::Running));
+    let named: Vec<String> = (0..10).map(|number| format!("spec.{number}")).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    for (count, expected) in [
+        (2, vec!["spec.0", "spec.1"]),
+        (8, named[..8].to_vec()),
+        (10, {
+            let mut first = named[..7].to_vec();
+            first.push("spec.7, and 2 more");
+            first
+        }),
+    ] {
+        let change = edited_in(&named[..count]);
+        let report = report(&step(Outcome::Converged, true, &[change]));
+        let drafts = facts(&report, &status, Some(&last), &status);
+        for name in ["ResourceModifiedExternally", "DriftDetected", "DriftReverted"] {
+            assert_eq!(fields(&drafts, name), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn ignored_drift_is_an_event_once() {
+    let status = Status::accepted(at(0));
+    let seen = |divergences: &[Divergence]| {
+        let mut inputs = inputs(Phase::Running);
+        inputs.observation.divergences = divergences.to_vec();
+        inputs
+    };
+    let ignored = |field| divergence(field, DivergenceState::Ignored);
+    let table = [
+        ("it is new", vec![], vec![ignored("a"), ignored("b")], vec!["a", "b"]),
+        ("it is known", vec![ignored("a")], vec![ignored("a"), ignored("b")], vec!["b"]),
+        (
+            "it was open",
+            vec![divergence("a", DivergenceState::Open)],
+            vec![ignored("a")],
+            vec!["a"],
+        ),
+        ("it ended", vec![ignored("a")], vec![], vec![]),
+        ("it is in conflict", vec![], vec![divergence("a", DivergenceState::InConflict)], vec![]),
+    ];
+    for (what, before, now, expected) in table {
+        let observation = Some(seen(&now).observation);
+        let report = Report { observation, ..report(&step(Outcome::Converged, true, &[])) };
+        let drafts = facts(&report, &status, Some(&seen(&before)), &status);
+        assert_eq!(fields(&drafts, "DriftIgnored"), expected, "{what}");
+    }
+}
+
 #[test]
 fn an_outage_emits_one_deferral_and_no_start() {
     let lines = event_lines(&[
@@ -260,6 +343,7 @@ fn a_forced_deletion_emits_no_verified_absence() {
 }
 
 /// The fact after this one: a fact that is added to the model must be added here.
+#[expect(clippy::too_many_lines, reason = "a table with a row for each fact")]
 fn after(fact: &Fact) -> Option<Fact> {
     let (key, field) = (key(), "spec.replicas".to_owned());
     let (why, reason) = ("the cluster said so".to_owned(), "the node burnt".to_owned());
@@ -295,11 +379,14 @@ fn after(fact: &Fact) -> Option<Fact> {
         }
         Fact::ResourceModifiedExternally(_) => Fact::DriftDetected(DriftDetected { key, field }),
         Fact::DriftDetected(_) => Fact::DriftReverted(DriftReverted { key, field }),
-        Fact::DriftReverted(_) => Fact::ServicePhaseChanged(ServicePhaseChanged {
-            phase: Phase::Running,
-            health: Health::Healthy,
-            message: Some("why".to_owned()),
-        }),
+        Fact::DriftReverted(_)
+        | Fact::DriftIgnored(_)
+        | Fact::DriftProposed(_)
+        | Fact::DriftAdopted(_)
+        | Fact::DriftRejected(_)
+        | Fact::DriftEnded(_)
+        | Fact::ConflictRaised(_)
+        | Fact::ConflictSettled(_) => return after_drift(fact),
         Fact::ServicePhaseChanged(_) => Fact::AbsenceVerified(AbsenceVerified { keys: 6 }),
         Fact::AbsenceVerified(_) => {
             Fact::ServiceDeleteForced(ServiceDeleteForced { principal, reason, unproven: 2 })
@@ -313,19 +400,15 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::OrgCreated(_) => {
             Fact::OrgDeleteQueued(OrgDeleteQueued { projects: 2, services: 5, principal })
         }
-        Fact::OrgDeleteQueued(_) => Fact::TokenCreated(TokenCreated {
-            token,
-            name: "ci".to_owned(),
-            role: Role::Developer,
-            principal,
-        }),
-        Fact::TokenCreated(_) => {
-            Fact::TokenRevoked(TokenRevoked { token, name: "ci".to_owned(), principal })
+        Fact::OrgDeleteQueued(_) => {
+            Fact::TokenCreated(TokenCreated { token, name: None, role: Role::Developer, principal })
         }
+        Fact::TokenCreated(_) => Fact::TokenRevoked(TokenRevoked { token, name: None, principal }),
         Fact::TokenRevoked(_) => Fact::PlanChanged(PlanChanged {
             plan: "small".parse().expect("a name"),
             retired: false,
             principal,
+            price: None,
         }),
         Fact::PlanChanged(_) => Fact::RoutingChanged(RoutingChanged {
             cluster: "local".to_owned(),
@@ -361,6 +444,50 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::FindingClosed(_)
         | Fact::FindingRemovalRequested(_)
         | Fact::FindingKept(_) => return after_finding(fact),
+    })
+}
+
+/// The facts about drift and conflicts.
+fn after_drift(fact: &Fact) -> Option<Fact> {
+    let (key, field, principal) = (key(), "spec.replicas".to_owned(), "owner".to_owned());
+    let divergence = DivergenceId::from_uuid(uuid::Uuid::from_u128(8));
+    let conflict = ConflictId::from_uuid(uuid::Uuid::from_u128(9));
+    let by = Some("kubectl-edit".to_owned());
+    Some(match fact {
+        Fact::DriftReverted(_) => Fact::DriftIgnored(DriftIgnored { key, field }),
+        Fact::DriftIgnored(_) => {
+            let expires_at = "2026-01-02T03:04:05Z".parse().expect("a time");
+            Fact::DriftProposed(DriftProposed { divergence, key, field, expires_at })
+        }
+        Fact::DriftProposed(_) => {
+            let (parameter, undo) = ("replicas".to_owned(), 2);
+            Fact::DriftAdopted(DriftAdopted { divergence, key, field, parameter, undo, principal })
+        }
+        Fact::DriftAdopted(_) => {
+            Fact::DriftRejected(DriftRejected { divergence, key, field, principal })
+        }
+        Fact::DriftRejected(_) => {
+            let class = DivergenceClass::Edited;
+            Fact::DriftEnded(DriftEnded { key, field, class })
+        }
+        Fact::DriftEnded(_) => Fact::ConflictRaised(ConflictRaised { conflict, key, field, by }),
+        Fact::ConflictRaised(_) => {
+            let (decision, until) = (ConflictDecision::Ours, None);
+            Fact::ConflictSettled(ConflictSettled {
+                conflict,
+                key,
+                field,
+                decision,
+                until,
+                principal,
+            })
+        }
+        Fact::ConflictSettled(_) => Fact::ServicePhaseChanged(ServicePhaseChanged {
+            phase: Phase::Running,
+            health: Health::Healthy,
+            message: Some("why".to_owned()),
+        }),
+        _ => return None,
     })
 }
 

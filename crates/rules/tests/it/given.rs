@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trueup_model::cluster::Routing;
+use trueup_model::drift::{DriftOrder, DriftPolicy};
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use trueup_model::order::{Body, DeletionPermit, Order, ServiceBody, Unit};
@@ -83,6 +84,7 @@ pub(crate) fn accepted(template: &Template, given: Value) -> Service {
         template: reference(template),
         spec: spec(template, &given),
         parameters: given,
+        drift: DriftPolicy::default(),
         desired: DesiredState::Active,
         generation: 1,
         accepted_at: at(0),
@@ -112,10 +114,16 @@ pub(crate) fn order(accepted: &Service) -> Order {
         desired: accepted.desired,
         body: Body::Service(Box::new(body)),
         freeze: None,
+        drift: drift(accepted.drift.clone()),
         recorded: BTreeMap::new(),
         permit: DeletionPermit::default(),
     };
     recorded(order)
+}
+
+/// What an order says about drift under this policy alone.
+pub(crate) fn drift(policy: DriftPolicy) -> DriftOrder {
+    DriftOrder { policies: vec![policy], ..DriftOrder::default() }
 }
 
 /// The order for the project itself.
@@ -129,6 +137,7 @@ pub(crate) fn project_order() -> Order {
         desired: DesiredState::Active,
         body: Body::Project,
         freeze: None,
+        drift: DriftOrder::default(),
         recorded: BTreeMap::new(),
         permit: DeletionPermit::default(),
     })

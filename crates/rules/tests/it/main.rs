@@ -5,6 +5,8 @@
 
 mod admission;
 #[cfg(test)]
+mod adoption;
+#[cfg(test)]
 mod causes;
 mod chain;
 mod closed;
@@ -12,6 +14,14 @@ mod conditions;
 mod deletion_blockers;
 #[cfg(test)]
 mod domains;
+#[cfg(test)]
+mod drift_admission;
+#[cfg(test)]
+mod drift_decisions;
+#[cfg(test)]
+mod drift_plans;
+#[cfg(test)]
+mod drift_price;
 #[cfg(test)]
 mod endpoints;
 #[cfg(test)]
@@ -31,11 +41,17 @@ mod manifests;
 mod observation;
 mod operations;
 mod outdated_runs;
+#[cfg(test)]
+mod postings;
 mod previews;
 mod projection;
 mod properties;
 mod publishing;
+#[cfg(test)]
+mod rating;
 mod reconciliation;
+#[cfg(test)]
+mod regressions;
 mod runs;
 mod scenarios;
 mod script;
@@ -48,6 +64,16 @@ mod survey;
 mod transcript;
 #[cfg(test)]
 mod transitions;
+#[cfg(test)]
+mod usage;
+#[cfg(test)]
+mod usage_given;
+#[cfg(test)]
+mod usage_plans;
+#[cfg(test)]
+mod usage_properties;
+#[cfg(test)]
+mod volumes;
 #[cfg(test)]
 mod why;
 mod world;

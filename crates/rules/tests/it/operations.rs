@@ -37,6 +37,7 @@ fn release_of(service: &Service, generation: i64) -> Release {
         desired: service.desired,
         principal: "owner".to_owned(),
         accepted_at: given::at(0),
+        price_version: None,
     }
 }
 
@@ -302,16 +303,23 @@ fn a_rollback_is_admitted_under_the_rules_of_today() {
 #[test]
 fn a_rollback_of_an_immutable_parameter_is_refused() {
     let template = given::template("minecraft");
-    let former = release_of(&given::accepted(&template, json!({"world_gib": 5})), 1);
-    let current = given::accepted(&template, json!({"world_gib": 20}));
-    let context = OperationContext {
-        current: &current,
-        template: Some(&template),
-        plan: None,
-        release: Some(&former),
-    };
-    let refused = act(&ServiceOperation::Rollback { to: None }, context);
-    assert_eq!(field(&refused), "parameters.world_gib");
+    let former = release_of(&given::accepted(&template, json!({"server": "PAPER"})), 1);
+    let current = given::accepted(&template, json!({}));
+    let refused = roll_back(Some(&template), None, &current, &former);
+    assert_eq!(field(&refused), "parameters.server");
+}
+
+#[test]
+fn a_rollback_keeps_the_size_of_a_volume_or_grows_it() {
+    let template = given::template("minecraft");
+    let small = given::accepted(&template, json!({"world_gib": 5}));
+    let large = given::accepted(&template, json!({"world_gib": 20}));
+    let refused = roll_back(Some(&template), None, &large, &release_of(&small, 1));
+    assert_eq!(field(&refused), "to");
+    let expected = "generation 1 has a volume of 5 GiB and the present size is 20 GiB";
+    assert!(message(&refused).contains(expected), "{}", message(&refused));
+    let grown = accepted(roll_back(Some(&template), None, &small, &release_of(&large, 1)));
+    assert_eq!(grown.spec.volume, large.spec.volume);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The projected status for each kind of evidence.
 
+use serde_json::json;
+use trueup_model::drift::{Divergence, DivergenceClass, DivergenceState};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen, Sighting, WorkloadSeen};
 use trueup_model::report::Outcome;
@@ -8,9 +10,10 @@ use trueup_model::status::Health::{Degraded, Error, Healthy, Progressing, Unknow
 use trueup_model::status::Phase::{
     Accepted, Blocked, Creating, Deleted, Deleting, Paused, Running, Updating,
 };
-use trueup_model::status::{Health, Inputs, Phase, Status};
-use trueup_rules::status::project;
+use trueup_model::status::{Health, Inputs, Phase, Reason, Reconciliation, Status};
+use trueup_rules::status::{project, reconciliation};
 
+use crate::drift_price::divergence;
 use crate::given::{at, cluster};
 
 /// Inputs of a service of two pods, in its first generation.
@@ -35,6 +38,7 @@ pub(crate) fn inputs(previous: Phase) -> Inputs {
             workload: Some(pods(2, 2)),
             pods: Vec::new(),
             missing: Vec::new(),
+            divergences: Vec::new(),
             as_of: at(5),
         },
         outcome: Outcome::Converged,
@@ -482,4 +486,104 @@ fn a_project_is_running_when_its_namespace_exists() {
             Progressing,
         ),
     ]);
+}
+
+/// A change of the number of pods by another writer, in this state.
+pub(crate) fn edited(state: DivergenceState) -> Divergence {
+    Divergence { state, ..divergence(Kind::Deployment, "spec.replicas", json!(2), json!(5)) }
+}
+
+#[test]
+fn each_standing_difference_has_a_condition_unless_it_is_ignored() {
+    use DivergenceState::{Ignored, InConflict, Open, Proposed};
+    let table = [
+        (Ignored, None, Reconciliation::Settled),
+        (
+            Open,
+            Some((
+                Reason::ExternallyModified,
+                "externally modified; will be reverted: kubectl-edit changed spec.replicas of \
+                 Deployment/shop/web",
+            )),
+            Reconciliation::Diverged,
+        ),
+        (
+            Proposed,
+            Some((
+                Reason::AdoptionProposed,
+                "adoption proposed: kubectl-edit changed spec.replicas of Deployment/shop/web; the \
+                 value stays until `trueup drift adopt` or `trueup drift reject` decides, or the \
+                 proposal expires",
+            )),
+            Reconciliation::Diverged,
+        ),
+        (
+            InConflict,
+            Some((
+                Reason::InConflict,
+                "in conflict: Trueup and kubectl-edit keep changing spec.replicas of \
+                 Deployment/shop/web; it is not enforced until `trueup conflicts settle` decides",
+            )),
+            Reconciliation::Diverged,
+        ),
+    ];
+    for (state, expected, wanted) in table {
+        let mut given = inputs(Running);
+        ran(&mut given);
+        given.observation.divergences = vec![edited(state)];
+        let status = project(&given, at(9));
+        assert_eq!((status.phase, status.health), (Running, Healthy), "{state}");
+        let found = status.conditions.first().map(|one| (one.reason, one.message.as_str()));
+        assert_eq!((status.conditions.len(), found), (usize::from(found.is_some()), expected));
+        assert_eq!(reconciliation(&status, 1, false), wanted, "{state}");
+    }
+}
+
+#[test]
+fn a_condition_names_the_first_of_several_differences() {
+    let mut given = inputs(Running);
+    given.observation.divergences = ["spec.paused", "spec.replicas", "spec.strategy"]
+        .map(|field| Divergence { field: field.to_owned(), ..edited(DivergenceState::Open) })
+        .to_vec();
+    let status = project(&given, at(9));
+    let message = &status.conditions[0].message;
+    assert!(message.contains("spec.paused of Deployment/shop/web (and 2 more)"), "{message}");
+
+    let deleted = Divergence {
+        field: String::new(),
+        class: DivergenceClass::Deleted,
+        by: None,
+        ..edited(DivergenceState::Open)
+    };
+    given.observation.divergences = vec![deleted];
+    let status = project(&given, at(9));
+    let message = &status.conditions[0].message;
+    assert!(message.contains("another writer deleted Deployment/shop/web"), "{message}");
+}
+
+#[test]
+fn a_revert_is_promised_only_if_it_will_happen() {
+    let why = || "why".to_owned();
+    let table = [
+        (Outcome::Converged, "will be reverted"),
+        (Outcome::Failed { why: why() }, "will be reverted"),
+        (Outcome::Refused { why: why() }, "will be reverted"),
+        (Outcome::Frozen { why: why() }, "not reverted while frozen"),
+        (Outcome::Blocked { why: why() }, "not reverted while blocked"),
+        (Outcome::Locked { why: why() }, "not reverted while its secrets cannot be decrypted"),
+    ];
+    for (outcome, expected) in table {
+        let mut given = inputs(Running);
+        given.outcome = outcome;
+        given.observation.divergences = vec![edited(DivergenceState::Open)];
+        let status = project(&given, at(9));
+        let condition =
+            status.conditions.iter().find(|one| one.reason == Reason::ExternallyModified);
+        let message = &condition.expect("a condition").message;
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut given = inputs(Deleting);
+    given.desired = Gone;
+    given.observation.divergences = vec![edited(DivergenceState::Open)];
+    assert_eq!(project(&given, at(9)).conditions, [], "a deletion reverts nothing");
 }

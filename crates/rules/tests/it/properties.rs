@@ -55,7 +55,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn template() -> impl Strategy<Value = &'static str> {
+pub(crate) fn template() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["web", "worker", "minecraft", "cron", "gpu-job"])
 }
 
@@ -67,7 +67,7 @@ fn request(template: &str) -> Value {
     parameters
 }
 
-fn service(template: &str) -> World {
+pub(crate) fn service(template: &str) -> World {
     World::service(given::template(template), request(template))
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
 }
 
 /// Gives a leaf another value of its type, or removes it.
-fn edit(object: &mut Value, path: &str, gone: bool) {
+pub(crate) fn edit(object: &mut Value, path: &str, gone: bool) {
     let (parent, last) = path.rsplit_once('/').expect("a pointer");
     let last = last.replace("~1", "/").replace("~0", "~");
     match object.pointer_mut(parent) {

@@ -52,6 +52,9 @@ fn a_difference_is_divergence_only_if_observed() {
         (Reason::PodsNotReady, Reconciliation::Diverged),
         (Reason::Waiting, Reconciliation::Diverged),
         (Reason::ClusterError, Reconciliation::Diverged),
+        (Reason::ExternallyModified, Reconciliation::Diverged),
+        (Reason::InConflict, Reconciliation::Diverged),
+        (Reason::AdoptionProposed, Reconciliation::Diverged),
         (Reason::ClusterUnreachable, Reconciliation::Pending),
     ];
     for (reason, expected) in table {

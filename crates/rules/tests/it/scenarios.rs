@@ -73,6 +73,7 @@ scenarios! {
     a_service_object_is_deleted_externally
     a_stripped_object_is_repaired
     a_variable_is_removed
+    a_volume_grows
     a_web_service_is_created
     a_worker_has_no_service_object
     additions_to_open_paths_are_kept
@@ -80,6 +81,7 @@ scenarios! {
     an_anchor_is_deleted_externally
     an_autoscaler_sets_the_replicas
     an_edit_with_a_forged_stamp_is_reverted
+    ignored_replicas_stay_through_an_upgrade
     immutable_fields_block_or_replace
     nothing_changed
     replicas_are_changed_externally

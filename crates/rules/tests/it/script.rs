@@ -1,6 +1,7 @@
 //! Runs a scenario script: each line is echoed and executed, and its result is printed.
 
 use serde_json::{Map, Value, json};
+use trueup_model::drift::{DriftPolicy, DriftRule};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Body;
 use trueup_model::service::DesiredState;
@@ -42,6 +43,12 @@ fn perform(world: &mut World, words: &[&str]) -> String {
         ["pause"] => world.desire(DesiredState::Paused),
         ["resume"] => world.desire(DesiredState::Active),
         ["delete"] => world.desire(DesiredState::Deleted),
+        ["verdict", verdict, path] => {
+            let verdict = verdict.parse().expect("a verdict");
+            let rule = DriftRule { kind: None, path: Some((*path).to_owned()), verdict };
+            let policy = DriftPolicy { rules: vec![rule], ..DriftPolicy::default() };
+            world.order.drift = given::drift(policy);
+        }
         ["freeze"] => world.order.freeze = Some(given::freeze()),
         ["unfreeze"] => world.order.freeze = None,
         ["reconcile"] => {
@@ -83,6 +90,17 @@ fn another_writer(world: &mut World, edit: &[&str]) {
             let key = key(world, object);
             let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
             world.server.edit(&key, |live| *slot(live, path) = value);
+        }
+        ["called", manager, "sets", object, path, value] => {
+            another_writer(world, &["sets", *object, *path, *value]);
+            let key = key(world, object);
+            world.server.edit(&key, |live| {
+                let owned = path
+                    .rsplit('.')
+                    .fold(json!({}), |below, step| json!({ (format!("f:{step}")): below }));
+                live["metadata"]["managedFields"] =
+                    json!([{ "manager": manager, "fieldsV1": owned }]);
+            });
         }
         ["deletes", object] => {
             let key = key(world, object);

@@ -31,8 +31,13 @@ impl Server {
             drop_unapplied(&mut after, applied, object, "");
         }
         overlay(&mut after, object, "");
-        if let (Kind::Job, Some(before)) = (key.kind, &before) {
-            assert_eq!(before["spec"]["template"], after["spec"]["template"], "{key} is immutable");
+        let fixed = match key.kind {
+            Kind::Job => "template",
+            Kind::StatefulSet => "volumeClaimTemplates",
+            _ => "",
+        };
+        if let Some(before) = &before {
+            assert_eq!(before["spec"][fixed], after["spec"][fixed], "{key} is immutable");
         }
         self.applied.insert(key.clone(), object.clone());
         self.store(key, before.as_ref(), after);

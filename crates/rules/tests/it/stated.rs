@@ -2,6 +2,7 @@
 //! `render::stated`. A change of them by another writer is reverted.
 
 use serde_json::{Value, json};
+use trueup_model::drift::Divergence;
 use trueup_model::key::Kind;
 use trueup_model::report::{ObjectChange, Outcome};
 use trueup_rules::plan::Action;
@@ -139,13 +140,14 @@ fn an_outside_change_of_a_stated_field_is_written_back() {
         world.server.edit(&key, |live| put(live, &pointer, theirs));
         let pass = world.reconcile();
         let actions = pass.rounds.concat();
-        let [Action::Apply { change: ObjectChange::ModifiedExternally { field, .. }, .. }] =
+        let [Action::Apply { change: ObjectChange::ModifiedExternally { fields, .. }, .. }] =
             actions.as_slice()
         else {
             unreachable!("{kind} {pointer} should be written back, got {pass:?}")
         };
         let top = pointer.split('/').nth(2).unwrap_or_default();
-        assert!(field.starts_with(&format!("spec.{top}")), "{pointer} was called {field}");
+        let is_it = |one: &Divergence| one.field.starts_with(&format!("spec.{top}"));
+        assert!(!fields.is_empty() && fields.iter().all(is_it), "{pointer} was called {fields:?}");
         assert_eq!(pass.outcome, Outcome::Converged);
         assert_eq!(world.server.objects[&key]["spec"], before, "{kind} {pointer}");
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use trueup_model::drift::DivergenceState;
 use trueup_model::key::ResourceKey;
 use trueup_model::report::{ObjectChange, Outcome};
 use trueup_model::status::Status;
@@ -22,6 +23,13 @@ pub(crate) fn pass(pass: &Pass) -> String {
         line(&mut text, "  nothing to write");
     }
     line(&mut text, &format!("  outcome: {}", outcome(pass)));
+    for one in pass.standing.iter().filter(|one| one.state != DivergenceState::Open) {
+        let (state, field) = (one.state.into_str(), &one.field);
+        line(
+            &mut text,
+            &format!("    kept   {:<48} {field} = {}, {state}", name(&one.key), one.live),
+        );
+    }
     text
 }
 
@@ -43,7 +51,10 @@ fn why(change: &ObjectChange) -> String {
         ObjectChange::Updated { .. } => "desired state changed".to_owned(),
         ObjectChange::Removed { .. } => "removed".to_owned(),
         ObjectChange::DeletedExternally { .. } => "deleted externally".to_owned(),
-        ObjectChange::ModifiedExternally { field, .. } => format!("{field} changed externally"),
+        ObjectChange::ModifiedExternally { fields, .. } => {
+            let fields: Vec<&str> = fields.iter().map(|one| one.field.as_str()).collect();
+            format!("{} changed externally", fields.join(", "))
+        }
     }
 }
 

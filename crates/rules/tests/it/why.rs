@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+use trueup_model::drift::{Divergence, DivergenceClass, DivergenceState};
 use trueup_model::freeze::{Freeze, FreezeScope};
+use trueup_model::id::{ConflictId, DivergenceId};
 use trueup_model::key::Kind;
 use trueup_model::observation::Cause;
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Inputs, Phase, Status};
-use trueup_model::why::{Asked, EventSeen, Facts, WakeSeen};
+use trueup_model::why::{Asked, DivergenceSeen, EventSeen, Facts, LinkStep, WakeSeen};
 use trueup_rules::status::project;
 use trueup_rules::status::why::explain;
 use uuid::Uuid;
 
 use crate::given::at;
-use crate::projection::{inputs, newer, pods, ran, seen, stuck, troubled, unreachable};
+use crate::projection::{edited, inputs, newer, pods, ran, seen, stuck, troubled, unreachable};
 
 fn facts(inputs: Inputs) -> Facts {
     let status = project(&inputs, at(9));
@@ -42,6 +45,7 @@ fn facts(inputs: Inputs) -> Facts {
         inputs: Some(inputs),
         silent: Vec::new(),
         freeze: None,
+        divergences: Vec::new(),
     }
 }
 
@@ -151,4 +155,106 @@ fn an_unhealthy_service_always_has_an_unblock_advice() {
         assert_eq!(why.unblock.as_deref(), Some(cause.advice()));
         assert!(why.answer.contains("the detail"), "{}", why.answer);
     }
+}
+
+/// The sentence about one difference, with its evidence.
+fn about(divergence: Divergence, facts: Facts) -> (String, Vec<String>) {
+    let conflict = divergence.state == DivergenceState::InConflict;
+    let seen = DivergenceSeen {
+        id: DivergenceId::from_uuid(Uuid::from_u128(7)),
+        expires_at: (divergence.state == DivergenceState::Proposed).then(|| at(60)),
+        conflict: conflict.then(|| ConflictId::from_uuid(Uuid::from_u128(8))),
+        divergence,
+        since: at(3),
+    };
+    let mut links = explain(&Facts { divergences: vec![seen], ..facts }).links;
+    links.retain(|link| link.step == LinkStep::Diverged);
+    let link = links.pop().expect("a link");
+    assert_eq!((links.len(), link.at), (0, Some(at(3))));
+    (link.text, link.proof)
+}
+
+#[test]
+fn each_standing_difference_is_explained_with_what_to_do() {
+    const ID: &str = "dvg_00000000000000000000000007";
+    const CONFLICT: &str = "cft_00000000000000000000000008";
+    let changed = "kubectl-edit changed spec.replicas of Deployment/shop/web from 2 to 5";
+    let table = [
+        (DivergenceState::Open, format!("{changed}; it will be reverted")),
+        (DivergenceState::Ignored, format!("{changed}; it is left alone, as decided")),
+        (
+            DivergenceState::Proposed,
+            format!(
+                "{changed}; its adoption is proposed until 2030-01-01T00:01:00Z: `trueup drift adopt \
+                 {ID}` makes the value the desired one, `trueup drift reject {ID}` does not"
+            ),
+        ),
+        (
+            DivergenceState::InConflict,
+            format!(
+                "{changed}; it is not enforced until you decide: `trueup conflicts settle {CONFLICT} \
+                 ours`, `ignore` or `adopt`"
+            ),
+        ),
+    ];
+    for (state, expected) in table {
+        let (text, proof) = about(edited(state), facts(inputs(Phase::Running)));
+        assert_eq!(text, expected);
+        assert_eq!(proof[0], ID);
+    }
+    let frozen =
+        || Facts { freeze: Some(freeze(FreezeScope::Service)), ..facts(inputs(Phase::Running)) };
+    let (text, _) = about(edited(DivergenceState::Open), frozen());
+    assert_eq!(text, format!("{changed}; it is not reverted while frozen"));
+}
+
+#[test]
+fn differences_are_explained_by_their_class_and_without_long_or_secret_values() {
+    let open = || edited(DivergenceState::Open);
+    let secret = trueup_model::key::ResourceKey::new(Kind::Secret, "shop", "web-secret");
+    let table = [
+        (
+            Divergence { class: DivergenceClass::Deleted, field: String::new(), ..open() },
+            "kubectl-edit deleted Deployment/shop/web; it will be reverted",
+        ),
+        (
+            Divergence { class: DivergenceClass::Regressed, live: json!(1), ..open() },
+            "the service became worse without a change: 1 instead of 2; this ends when it is healthy \
+             again",
+        ),
+        (
+            Divergence { live: json!("x".repeat(100)), by: None, ..open() },
+            "another writer changed spec.replicas of Deployment/shop/web; it will be reverted",
+        ),
+        (
+            Divergence { key: secret, field: "data.A".to_owned(), ..open() },
+            "kubectl-edit changed data.A of Secret/shop/web-secret; it will be reverted",
+        ),
+        (
+            Divergence { wanted: json!(null), ..open() },
+            "kubectl-edit changed spec.replicas of Deployment/shop/web from nothing to 5; it will be \
+             reverted",
+        ),
+    ];
+    for (divergence, expected) in table {
+        assert_eq!(about(divergence, facts(inputs(Phase::Running))).0, expected);
+    }
+}
+
+#[test]
+fn a_decision_that_is_waited_for_is_the_advice() {
+    let table = [
+        (DivergenceState::InConflict, "`trueup conflicts settle`"),
+        (DivergenceState::Proposed, "`trueup drift adopt`"),
+        (DivergenceState::Open, "reverted automatically"),
+    ];
+    for (state, expected) in table {
+        let mut given = inputs(Phase::Running);
+        given.observation.divergences.push(edited(state));
+        let advice = explain(&facts(given)).unblock.expect("an advice");
+        assert!(advice.contains(expected), "{advice}");
+    }
+    let mut given = inputs(Phase::Running);
+    given.observation.divergences.push(edited(DivergenceState::Ignored));
+    assert_eq!(explain(&facts(given)).unblock, None);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use trueup_model::drift::Divergence;
 use trueup_model::key::Kind;
 use trueup_model::observation::{Absent, Observation};
 use trueup_model::order::{Body, Order};
@@ -41,6 +42,8 @@ pub(crate) struct Pass {
     pub(crate) rounds: Vec<Vec<Action>>,
     pub(crate) outcome: Outcome,
     pub(crate) absent: bool,
+    /// What stands after the last round.
+    pub(crate) standing: Vec<Divergence>,
 }
 
 impl World {
@@ -100,12 +103,12 @@ impl World {
     /// The driver issues the order again; all recorded keys stay recorded.
     pub(crate) fn reissue(&mut self) {
         let recorded = self.order.recorded.clone();
-        let freeze = self.order.freeze.clone();
+        let (freeze, drift) = (self.order.freeze.clone(), self.order.drift.clone());
         if let Some((_, service)) = &self.accepted {
             self.order = given::order(service);
         }
         self.order.recorded.extend(recorded);
-        self.order.freeze = freeze;
+        (self.order.freeze, self.order.drift) = (freeze, drift);
         self.order = given::recorded(self.order.clone());
     }
 
@@ -148,8 +151,10 @@ impl World {
     pub(crate) fn reconcile(&mut self) -> Pass {
         let mut rounds = Vec::new();
         let mut absent = false;
+        let mut standing;
         let outcome = loop {
             let plan = self.plan();
+            standing = plan.standing;
             if plan.actions.is_empty() {
                 break plan.outcome;
             }
@@ -167,7 +172,7 @@ impl World {
             }
         };
         self.project_status(&outcome, absent);
-        Pass { rounds, outcome, absent }
+        Pass { rounds, outcome, absent, standing }
     }
 
     /// Executes one action, and fails for one that no executor would send.
@@ -219,7 +224,8 @@ impl World {
     pub(crate) fn observation(&mut self, applied: bool) -> Observation {
         let observed = self.observe();
         let as_of = given::at(self.seconds);
-        observe(&self.order, &observed, applied, &self.proofs, as_of)
+        let standing = plan(&self.order, &observed, &self.proofs).standing;
+        observe(&self.order, &observed, applied, standing, &self.proofs, as_of)
     }
 
     /// Projects the status from the result of a pass.

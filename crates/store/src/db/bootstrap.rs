@@ -33,6 +33,8 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (20, "plain_names", include_str!("../../migrations/0020_plain_names.sql")),
     (21, "subjects", include_str!("../../migrations/0021_subjects.sql")),
     (22, "org_deletion", include_str!("../../migrations/0022_org_deletion.sql")),
+    (23, "drift", include_str!("../../migrations/0023_drift.sql")),
+    (24, "prices", include_str!("../../migrations/0024_prices.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

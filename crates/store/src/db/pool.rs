@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 use tokio::time::timeout;
@@ -69,9 +70,27 @@ impl App {
         Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, dry_run: None })
     }
 
+    /// A transaction in an org, for reads: what depends on the time is that of the database.
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = begin(&self.pool).await?;
         enter(&mut tx, org).await?;
+        self.prepare(tx).await
+    }
+
+    /// A transaction in an org that decides at the time of its request: `trueup_now()` in SQL.
+    pub(crate) async fn begin_at(&self, org: OrgId, now: Timestamp) -> Result<Tx, Error> {
+        let mut tx = begin(&self.pool).await?;
+        sqlx::query(
+            "select set_config('trueup.org', $1, true), set_config('trueup.now', $2, true)",
+        )
+        .bind(org.uuid().to_string())
+        .bind(now.to_string())
+        .execute(&mut *tx)
+        .await?;
+        self.prepare(tx).await
+    }
+
+    async fn prepare(&self, mut tx: Tx) -> Result<Tx, Error> {
         if self.dry_run.is_some() {
             dry_run::begin(&mut tx).await?;
         }

@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
+use trueup_model::key::ResourceKey;
 use trueup_model::order::Unit;
 use trueup_model::subject::Subject;
 use uuid::Uuid;
@@ -45,6 +48,26 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     json: Json<Value>,
 ) -> Result<T, Error> {
     serde_json::from_value(json.0).map_err(|source| Error::corrupt(what, source))
+}
+
+/// The time in a column.
+pub(crate) fn time(row: &PgRow, column: &str) -> Result<Timestamp, Error> {
+    Ok(row.try_get::<jiff_sqlx::Timestamp, _>(column)?.to_jiff())
+}
+
+/// The time in a column that may be null.
+pub(crate) fn maybe_time(row: &PgRow, column: &str) -> Result<Option<Timestamp>, Error> {
+    let time: Option<jiff_sqlx::Timestamp> = row.try_get(column)?;
+    Ok(time.map(jiff_sqlx::Timestamp::to_jiff))
+}
+
+/// The key in the columns `kind`, `namespace` and `name`.
+pub(crate) fn key(row: &PgRow) -> Result<ResourceKey, Error> {
+    Ok(ResourceKey {
+        kind: read("kind", row.try_get("kind")?)?,
+        namespace: row.try_get("namespace")?,
+        name: row.try_get("name")?,
+    })
 }
 
 /// When the last watch event of each kind arrived. Kinds of a newer version are skipped.

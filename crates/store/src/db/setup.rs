@@ -16,10 +16,11 @@ use trueup_rules::admit::FieldError;
 use trueup_rules::admit::template::follows;
 use uuid::Uuid;
 
-use crate::Error;
+use crate::db::begin::begin;
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::row::{json, read_json};
+use crate::{Error, plan, price};
 
 /// The hash of a token that is stored instead of the token.
 #[must_use]
@@ -136,17 +137,28 @@ impl Setup {
 
     /// Creates a plan unless one of this name exists: changes by operators are kept.
     ///
+    /// The price of a shipped plan holds from the epoch, whatever the clock of the first request.
+    ///
     /// # Errors
     /// The database cannot be reached.
     pub async fn ensure_plan(&self, plan: &Plan) -> Result<(), Error> {
-        sqlx::query(
-            "insert into plans (name, body, retired) values ($1, $2, $3) on conflict (name) do nothing",
+        let mut tx = begin(&self.pool).await?;
+        let added = sqlx::query(
+            "insert into plan_bodies (name, body, retired) values ($1, $2, $3)
+             on conflict (name) do nothing",
         )
         .bind(plan.name.as_str())
-        .bind(json(plan))
+        .bind(plan::body(plan))
         .bind(plan.retired)
-        .execute(&self.pool)
+        .execute(&mut *tx)
         .await?;
+        if added.rows_affected() == 1 {
+            let (now,): (jiff_sqlx::Timestamp,) =
+                sqlx::query_as("select now()").fetch_one(&mut *tx).await?;
+            let from = Timestamp::UNIX_EPOCH;
+            price::append(&mut tx, plan, from, now.to_jiff(), "Trueup").await?;
+        }
+        tx.commit().await?;
         Ok(())
     }
 

@@ -2,21 +2,17 @@
 //!
 //! Verification by DNS is the same accepted change of the service as verification by an operator.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use trueup_model::domain::Domain;
 use trueup_model::event::{DomainCheckRequested, DomainVerified, Fact};
-use trueup_model::id::{DomainId, OrgId, TokenId};
+use trueup_model::id::{DomainId, OrgId};
 use trueup_model::order::Unit;
-use trueup_model::principal::{Principal, Role};
 use trueup_model::service::DesiredState;
 use trueup_rules::admit::domain::requested_dns_check;
-use uuid::Uuid;
 
 use super::domain::{DomainRequest, accept, find_by_id, lock, mark, own, read};
 use super::write::Write;
-use super::{Accepted, Refusal, RequestContext};
+use super::{Accepted, Refusal, RequestContext, system_principal};
 use crate::App;
 use crate::db::clock::sql;
 
@@ -52,7 +48,7 @@ impl App {
         domain: DomainId,
         now: Timestamp,
     ) -> Result<bool, Refusal> {
-        let principal = dns_principal(org);
+        let principal = system_principal(org, DNS);
         let context = RequestContext::system(&principal);
         self.write(org, &context, now, |write| record_verified(write, domain)).await
     }
@@ -95,18 +91,6 @@ async fn record_verified(mut write: Write<'_>, domain: DomainId) -> Result<bool,
     let fact = Fact::DomainVerified(DomainVerified { host, verified: true, principal });
     accept(&mut write, current, fact).await?;
     write.finish(true).await
-}
-
-/// System principal for attribution; no token and no permissions.
-fn dns_principal(org: OrgId) -> Principal {
-    Principal {
-        token: TokenId::from_uuid(Uuid::nil()),
-        name: DNS.to_owned(),
-        role: Role::Viewer,
-        org: Some(org),
-        permissions: Some(BTreeSet::new()),
-        expires_at: None,
-    }
 }
 
 /// Starts a new round of checks; returns false if one was about to start anyway.

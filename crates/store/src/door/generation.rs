@@ -90,10 +90,10 @@ async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     sqlx::query(
         "insert into services (id, org_id, project_id, name, cluster_id, object_name, template_name,
                                template_version, parameters, spec, desired, generation, accepted_at,
-                               created_at, plan_name)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                               created_at, plan_name, drift)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
          on conflict (id) do update set template_version = $8, parameters = $9, spec = $10,
-             desired = $11, generation = $12, accepted_at = $13, plan_name = $15",
+             desired = $11, generation = $12, accepted_at = $13, plan_name = $15, drift = $16",
     )
     .bind(service.id.uuid())
     .bind(service.org.uuid())
@@ -110,6 +110,7 @@ async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     .bind(sql(service.accepted_at))
     .bind(sql(service.created_at))
     .bind(service.spec.plan.as_ref().map(Name::as_str))
+    .bind(json(&service.drift))
     .execute(&mut **tx)
     .await?;
     Ok(())

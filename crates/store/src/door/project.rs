@@ -1,8 +1,10 @@
 //! Accepts projects and their deletion.
 
+mod drift;
 mod force;
 
 use jiff::Timestamp;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::event::{Fact, ProjectDeleteQueued};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::name::Name;
@@ -18,6 +20,7 @@ use super::write::Write;
 use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
+use crate::db::row::json;
 use crate::project::{ProjectRow, find};
 use crate::service::service;
 use crate::{App, Error, org, status};
@@ -25,7 +28,7 @@ use crate::{App, Error, org, status};
 pub use force::ProjectForce;
 
 impl App {
-    /// Declares a project. Idempotent.
+    /// Declares a project with the drift policy of its services. Idempotent.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
@@ -33,10 +36,11 @@ impl App {
         &self,
         org: OrgId,
         name: &Name,
+        drift: &DriftPolicy,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ProjectRow>, Refusal> {
-        self.write(org, context, now, |write| accept(write, name)).await
+        self.write(org, context, now, |write| accept(write, name, drift)).await
     }
 
     /// Accepts the deletion of a project and of every service in it. Idempotent.
@@ -54,8 +58,12 @@ impl App {
     }
 }
 
-async fn accept(mut write: Write<'_>, name: &Name) -> Result<Accepted<ProjectRow>, Refusal> {
-    let accepted = declare(&mut write, name).await?;
+async fn accept(
+    mut write: Write<'_>,
+    name: &Name,
+    drift: &DriftPolicy,
+) -> Result<Accepted<ProjectRow>, Refusal> {
+    let accepted = declare(&mut write, name, Some(drift)).await?;
     write.finish(accepted).await
 }
 
@@ -119,27 +127,37 @@ pub(super) async fn delete_found(
     Ok(Some(DeletedProject { row, services }))
 }
 
-/// Creates the project of this name, with its event and wake, if it does not exist.
+/// Creates the project of this name, with its event and wake, if it does not exist. Without a drift
+/// policy, that of an existing project stays.
 pub(super) async fn declare(
     write: &mut Write<'_>,
     name: &Name,
+    drift: Option<&DriftPolicy>,
 ) -> Result<Accepted<ProjectRow>, Refusal> {
-    let Accepted { row, changed } = create(write, name).await?;
+    let Accepted { row, changed } = create(write, name, drift).await?;
     if changed {
         let unit = Unit::Project(row.project.id);
         status::accept(&mut write.tx, unit, row.project.org, write.now).await?;
         record(write, &row, Fact::ProjectQueued {}).await?;
         wake(write, &row, Lane::UserChange).await?;
+        drift::wake_services(write, &row).await?;
     }
     Ok(Accepted { row, changed })
 }
 
-/// The project of this name, created if it does not exist.
-async fn create(write: &mut Write<'_>, name: &Name) -> Result<Accepted<ProjectRow>, Refusal> {
+/// The project of this name and with this policy, created if it does not exist.
+async fn create(
+    write: &mut Write<'_>,
+    name: &Name,
+    drift: Option<&DriftPolicy>,
+) -> Result<Accepted<ProjectRow>, Refusal> {
     if let Some(row) = find(&mut write.tx, name.as_str()).await? {
         check_not_deleting(row.desired)?;
-        return Ok(Accepted { row, changed: false });
+        return drift::set(write, row, drift).await;
     }
+    let none = DriftPolicy::default();
+    let policy = drift.unwrap_or(&none);
+    drift::check(policy)?;
     let org = write.org();
     if org::lock_shared(&mut write.tx, org).await? {
         return Err(Refusal::OrgBeingDeleted);
@@ -152,8 +170,8 @@ async fn create(write: &mut Write<'_>, name: &Name) -> Result<Accepted<ProjectRo
     let (cluster,) = cluster.ok_or(Refusal::NoCluster)?;
     let id: ProjectId = new_id(write.now);
     let inserted = sqlx::query(
-        "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at)
-         values ($1, $2, $3, $4, $5, 1, $6)
+        "insert into projects (id, org_id, name, cluster_id, namespace, generation, created_at, drift)
+         values ($1, $2, $3, $4, $5, 1, $6, $7)
          on conflict (org_id, name) where deleted_at is null do nothing",
     )
     .bind(id.uuid())
@@ -162,11 +180,16 @@ async fn create(write: &mut Write<'_>, name: &Name) -> Result<Accepted<ProjectRo
     .bind(cluster)
     .bind(names::namespace(name, id))
     .bind(sql(write.now))
+    .bind(json(policy))
     .execute(&mut *write.tx)
     .await?;
     let row = find(&mut write.tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
     check_not_deleting(row.desired)?;
-    Ok(Accepted { row, changed: inserted.rows_affected() == 1 })
+    if inserted.rows_affected() == 1 {
+        return Ok(Accepted { row, changed: true });
+    }
+    // Another request created it meanwhile.
+    drift::set(write, row, drift).await
 }
 
 /// Accepts the deletion of every service that is not being deleted yet.

@@ -100,7 +100,7 @@ async fn accept(
         return Ok(Accepted { row, changed: false });
     }
     if let Some(project) = wanted.with_project {
-        declare(&mut write, project).await?;
+        declare(&mut write, project, None).await?;
     }
     let now = write.now;
     let valid = match wanted.preview {

@@ -45,7 +45,7 @@ impl App {
     {
         let mut left = RETRIES;
         loop {
-            let tx = self.begin(org).await?;
+            let tx = self.begin_at(org, now).await?;
             match attempt(Write { tx, context, now, org, app: self }).await {
                 Err(Refusal::Store(error)) if error.is_race() && left > 0 => {
                     left = left.saturating_sub(1);
@@ -62,9 +62,8 @@ impl<'a> Write<'a> {
         self.org
     }
 
-    /// The principal's id, for events. They are hashed and kept for ever, so they do not name who
-    /// wrote; only `TokenCreated` and `TokenRevoked` have the name of their token. A loop of Trueup
-    /// has no token, and goes by its name.
+    /// The principal's id, for events. They are hashed and kept for ever, so they name no token. A
+    /// loop of Trueup has no token, and goes by its name.
     pub(super) fn principal(&self) -> String {
         let principal = self.context.principal;
         if principal.token.uuid().is_nil() {

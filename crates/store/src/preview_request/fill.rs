@@ -74,7 +74,7 @@ impl Worker {
         let mut pending = Vec::new();
         for row in &rows {
             let id = PreviewRequestId::from_uuid(row.try_get("id")?);
-            let order = match order(&mut tx, row).await {
+            let order = match order(&mut tx, row, now).await {
                 Err(error) if error.is_defect() => Err(error.describe()),
                 order => order?,
             };
@@ -185,10 +185,14 @@ impl Worker {
 }
 
 /// The order of a request, or why it differs from what was requested.
-async fn order(tx: &mut Tx, row: &PgRow) -> Result<Result<Box<Order>, String>, Error> {
+async fn order(
+    tx: &mut Tx,
+    row: &PgRow,
+    now: Timestamp,
+) -> Result<Result<Box<Order>, String>, Error> {
     let (service, namespace) = (previewed(row)?, row.try_get("namespace")?);
     let frozen = freeze(row, FreezeScope::Service)?;
-    let order = order::would_be(tx, service, namespace, frozen).await?;
+    let order = order::would_be(tx, service, namespace, frozen, now).await?;
     let requested: String = row.try_get("order_digest")?;
     Ok(if preview::digest(&order) == requested {
         Ok(Box::new(order))

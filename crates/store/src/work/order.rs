@@ -3,6 +3,8 @@
 //! The keys an order may touch are recorded in the transaction that claims its wake, before
 //! anything is written to a cluster: the keys of all objects are known even after a crash.
 
+mod drift;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,6 +13,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{FromRow, Row};
 use trueup_model::crash;
+use trueup_model::drift::DriftOrder;
 use trueup_model::freeze::{Freeze, FreezeScope};
 use trueup_model::id::{OrgId, ProjectId};
 use trueup_model::key::ResourceKey;
@@ -31,6 +34,8 @@ use crate::variable::entries;
 use crate::work::lease::{Lease, fence};
 use crate::work::wake;
 use crate::{Error, Worker, service};
+
+pub(crate) use drift::policies;
 
 impl Worker {
     /// Claims due wakes, fairly by lane and org; records the keys of their orders and returns them.
@@ -131,6 +136,7 @@ async fn orders(
 ) -> Result<Vec<(Claimed, Order)>, Error> {
     let ids: Vec<Uuid> = claimed.iter().map(|wake| unit_uuid(wake.unit)).collect();
     let mut orders = load(tx, &ids).await?;
+    drift::load(tx, &mut orders, now).await?;
     record_keys(tx, lease, &mut orders, now).await?;
     record_wants(tx, lease, &mut orders).await?;
     let (present, gone): (Vec<_>, Vec<_>) =
@@ -148,6 +154,8 @@ async fn orders(
 }
 
 /// The current orders of these projects and services, with every key ever recorded for them.
+///
+/// Without the decisions about drift: they change nothing about the desired state.
 pub(crate) async fn load(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Error> {
     let mut orders = bodies(tx, ids).await?;
     // After the services: an order may carry newer entries than its generation, and then the next
@@ -164,12 +172,16 @@ pub(crate) async fn would_be(
     service: Service,
     namespace: String,
     freeze: Option<Freeze>,
+    now: Timestamp,
 ) -> Result<Order, Error> {
-    let order = Order { freeze, ..Order::of_service(service, namespace) };
+    let policies = drift::would_be_policies(tx, &service).await?;
+    let drift = DriftOrder { policies, ..DriftOrder::default() };
+    let order = Order { freeze, drift, ..Order::of_service(service, namespace) };
     let unit = order.unit;
     let mut orders = BTreeMap::from([(unit, order)]);
     merge_entries(tx, &mut orders).await?;
     load_recorded(tx, &mut orders).await?;
+    drift::load(tx, &mut orders, now).await?;
     let mut order = orders.remove(&unit).expect("the order inserted above should be present");
     for key in keys(&order)? {
         order.recorded.entry(key).or_insert(None);
@@ -239,6 +251,8 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
             desired: read("desired state", row.desired)?,
             body: Body::Project,
             freeze: None,
+            // Its own objects isolate it from other projects: they are always enforced.
+            drift: DriftOrder::default(),
             recorded: BTreeMap::new(),
             permit: DeletionPermit {
                 force: row.force.map(|force| read_json("force", force)).transpose()?,
@@ -249,7 +263,9 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
         orders.insert(order.unit, order);
     }
     let services = sqlx::query(
-        "select s.*, p.namespace from services s join projects p on p.id = s.project_id
+        "select s.*, p.namespace, p.drift as project_drift, t.body -> 'drift' as template_drift
+         from services s join projects p on p.id = s.project_id
+         left join templates t on t.name = s.template_name and t.version = s.template_version
          where s.id = any($1)",
     )
     .bind(ids)
@@ -257,7 +273,9 @@ async fn bodies(tx: &mut Tx, ids: &[Uuid]) -> Result<BTreeMap<Unit, Order>, Erro
     .await?;
     for row in &services {
         let service = service::service(row)?;
+        let policies = policies(service.drift.clone(), row)?;
         let mut order = Order::of_service(service, row.try_get("namespace")?);
+        order.drift.policies = policies;
         order.freeze = freeze(row, FreezeScope::Service)?;
         let force: Option<Json<Value>> = row.try_get("force")?;
         order.permit.force = force.map(|force| read_json("force", force)).transpose()?;

@@ -24,6 +24,7 @@ use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::db::row::{read, unit, unit_uuid};
 use crate::status::NewStatus;
+use crate::work::drift::{self, Drift};
 use crate::work::lease::{Lease, fence};
 use crate::work::wake;
 use crate::{Error, Worker, domain, endpoint, event, project, quota, receipt, status, variable};
@@ -75,9 +76,8 @@ impl Worker {
         let stored = status::load(&mut tx, &units).await?;
         let desired_states = desired_states(&mut tx, &units).await?;
 
-        let mut statuses = Vec::new();
-        let mut drafts = Vec::new();
-        let mut recorded = Vec::new();
+        let (mut statuses, mut drafts) = (Vec::new(), Vec::new());
+        let (mut recorded, mut drifting) = (Vec::new(), Vec::new());
         for (unit, previous, last) in stored {
             let (Some(report), Some((desired, generation))) =
                 (by_unit.get(&unit).copied(), desired_states.get(&unit).copied())
@@ -100,6 +100,7 @@ impl Worker {
             };
             let status = project(&inputs, now);
             drafts.push((report, facts(report, &previous, last.as_ref(), &status)));
+            drifting.push(drift::concerns(report, last.as_ref(), &inputs, &status));
             recorded.push((report, desired, inputs.absent));
             statuses.push(NewStatus { unit, status, inputs, as_of: now });
         }
@@ -109,6 +110,14 @@ impl Worker {
         status::store(&mut tx, &statuses).await?;
         forget_removed(&mut tx, lease, &recorded).await?;
         record_seen(&mut tx, lease, &recorded).await?;
+        let drifts: Vec<Drift<'_>> = recorded
+            .iter()
+            .zip(&statuses)
+            .zip(drifting)
+            .filter(|(_, drifting)| *drifting)
+            .map(|(((report, ..), new), _)| Drift { report, new })
+            .collect();
+        drift::record(&mut tx, lease, &drifts, &mut drafts, now).await?;
         wake_for_next_anchors(&mut tx, lease, &recorded, now).await?;
         record_absences(&mut tx, &recorded, now).await?;
         record_surveys(&mut tx, &recorded, now).await?;
@@ -165,6 +174,7 @@ fn latest_observation(report: &Report, last: Option<&Inputs>) -> Observation {
         workload: None,
         pods: Vec::new(),
         missing: Vec::new(),
+        divergences: Vec::new(),
         as_of: Timestamp::UNIX_EPOCH,
     })
 }

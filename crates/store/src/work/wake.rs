@@ -128,17 +128,9 @@ impl Worker {
         Ok(lost.rows_affected())
     }
 
-    /// Finishes a wake; if it was requested again in the meantime, it is due at once.
+    /// Finishes wakes; those requested again in the meantime are due at once. Returns how many.
     ///
     /// A claim that a new lease holder has requeued finishes nothing.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn finish_wake(&self, wake: &Claimed, now: Timestamp) -> Result<(), Error> {
-        self.finish_wakes(slice::from_ref(wake), now).await.map(|_| ())
-    }
-
-    /// Finishes many wakes at once; returns how many of them are due again.
     ///
     /// # Errors
     /// The database cannot be reached.

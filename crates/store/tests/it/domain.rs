@@ -144,8 +144,8 @@ async fn a_host_belongs_to_one_service_with_an_http_port() {
     stage.declare("next", "nginx:1").await;
     let game = AdmissionRequest {
         template: "minecraft@1".parse().unwrap(),
-        plan: None,
         parameters: serde_json::Map::new(),
+        ..web("nginx:1")
     };
     stage.try_declare("game", &game, None, 1).await.unwrap();
     stage.add(stage.db.org, "web", HOST).await.unwrap();

@@ -2,7 +2,7 @@
 //! nothing.
 
 use serde_json::{Map, json};
-use trueup_model::event::Fact;
+use trueup_model::event::{Fact, VariableSet};
 use trueup_model::order::{Body, Order, SecretValue, Unit};
 use trueup_model::secret::Secret;
 use trueup_model::variable::{MAX_VALUE, Variable, VariableName};
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// The generations of the services, by name.
-    async fn generations(&self) -> Vec<String> {
+    pub(crate) async fn generations(&self) -> Vec<String> {
         self.all("select name || ' ' || generation from services order by name").await
     }
 
@@ -84,7 +84,8 @@ impl Stage {
     }
 }
 
-fn fields(refusal: Refusal) -> Vec<String> {
+/// The fields that a refusal names.
+pub(crate) fn fields(refusal: Refusal) -> Vec<String> {
     match refusal {
         Refusal::Refused(Refused::Invalid(errors)) => {
             errors.into_iter().map(|field_error| field_error.field).collect()
@@ -93,11 +94,12 @@ fn fields(refusal: Refusal) -> Vec<String> {
     }
 }
 
-fn minecraft() -> AdmissionRequest {
+/// A service whose template generates the secret `RCON_PASSWORD`.
+pub(crate) fn minecraft() -> AdmissionRequest {
     AdmissionRequest {
         template: "minecraft@1".parse().unwrap(),
-        plan: None,
         parameters: Map::new(),
+        ..web("nginx:1")
     }
 }
 
@@ -122,7 +124,7 @@ async fn setting_for_a_service_is_one_accepted_change() {
         stage.one("select body from events where type = 'VariableSet'").await;
     let fact: Fact = serde_json::from_value(body).unwrap();
     let (name, principal) = ("GREETING".to_owned(), stage.principal.token.to_string());
-    assert_eq!(fact, Fact::VariableSet { name, version: 1, principal });
+    assert_eq!(fact, Fact::VariableSet(VariableSet { name, version: 1, principal }));
 
     // Idempotent: the same value again is no change.
     let before = stage.rows().await;

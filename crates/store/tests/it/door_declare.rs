@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use futures::future::{join_all, poll_fn};
+use trueup_model::drift::DriftPolicy;
 use trueup_model::status::Phase;
 use trueup_testkit::test_db::name;
 
@@ -110,9 +111,9 @@ async fn concurrent_changes_each_get_a_generation() {
 async fn concurrent_and_repeated_declarations_create_one_project() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
-    let (context, blog) = (stage.context(), name("blog"));
+    let (context, blog, policy) = (stage.context(), name("blog"), DriftPolicy::default());
     let app = &stage.db.app;
-    let declare = || app.accept_project(stage.db.org, &blog, &context, at(1));
+    let declare = || app.accept_project(stage.db.org, &blog, &policy, &context, at(1));
     let answers = join_all((0..8).map(|_| declare())).await;
     let made = answers.iter().filter(|answer| answer.as_ref().unwrap().changed).count();
     assert_eq!(made, 1);

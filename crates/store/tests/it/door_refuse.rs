@@ -1,6 +1,7 @@
 //! Refusals: an invalid request records nothing.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use trueup_model::drift::DriftPolicy;
 use trueup_rules::admit::{AdmissionRequest, Refused};
 use trueup_store::door::{Refusal, ServiceRequest};
 use trueup_testkit::test_db::name;
@@ -11,7 +12,7 @@ fn with(template: &str, parameters: Value) -> AdmissionRequest {
     let Value::Object(parameters) = parameters else {
         panic!("parameters should be an object");
     };
-    AdmissionRequest { template: template.parse().unwrap(), plan: None, parameters }
+    AdmissionRequest { parameters, template: template.parse().unwrap(), ..web("nginx:1") }
 }
 
 fn fields(refusal: Refusal) -> Vec<String> {
@@ -62,8 +63,8 @@ async fn a_change_that_the_template_forbids_records_nothing() {
     let small = with("minecraft@1", json!({"world_gib": 10}));
     stage.try_declare("game", &small, None, 1).await.unwrap();
     let before = stage.rows().await;
-    let larger = with("minecraft@1", json!({"world_gib": 20}));
-    let refused = stage.try_declare("game", &larger, None, 2).await.unwrap_err();
+    let smaller = with("minecraft@1", json!({"world_gib": 5}));
+    let refused = stage.try_declare("game", &smaller, None, 2).await.unwrap_err();
     assert_eq!(fields(refused), ["parameters.world_gib"]);
     let refused = stage.try_declare("game", &web("nginx:1"), None, 2).await;
     assert_eq!(fields(refused.unwrap_err()), ["template"]);
@@ -76,8 +77,7 @@ async fn a_service_in_an_unknown_project_records_nothing() {
     let stage = Stage::new().await;
     let before = stage.rows().await;
     let web = name("web");
-    let request =
-        AdmissionRequest { template: "web@1".parse().unwrap(), plan: None, parameters: Map::new() };
+    let request = with("web@1", json!({}));
     let stranger = "prj_01h455vb4pex5vsknk084sn02q";
     for project in ["blog", stranger, "", "sh%p", "shop\0"] {
         let wanted = ServiceRequest::declare(project, &web, &request);
@@ -95,7 +95,9 @@ async fn without_a_cluster_no_project_is_accepted() {
     let org = stage.db.setup.ensure_org("acme", at(0)).await.unwrap();
     let before = stage.rows().await;
     let app = &stage.db.app;
-    let refused = app.accept_project(org, &name("blog"), &stage.context(), at(1)).await;
+    let refused = app
+        .accept_project(org, &name("blog"), &DriftPolicy::default(), &stage.context(), at(1))
+        .await;
     assert!(matches!(refused, Err(Refusal::NoCluster)));
     assert_eq!(stage.grown(&before).await, []);
 }

@@ -11,7 +11,7 @@ use trueup_rules::admit::{AdmissionRequest, Refused};
 use trueup_store::door::{Accepted, EndpointRequest, EndpointTarget, Refusal};
 use trueup_testkit::test_db::{ENDPOINT_PORTS, name};
 
-use crate::stage::{PROJECT, Stage, at, converged, gone};
+use crate::stage::{PROJECT, Stage, at, converged, gone, web};
 
 impl Stage {
     pub(crate) async fn open(
@@ -137,8 +137,8 @@ async fn an_endpoint_must_name_a_port_of_the_service() {
     let stage = Stage::new().await;
     let game = AdmissionRequest {
         template: "minecraft@1".parse().unwrap(),
-        plan: None,
         parameters: Map::new(),
+        ..web("nginx:1")
     };
     stage.try_declare("game", &game, None, 1).await.unwrap();
     let before = stage.rows().await;

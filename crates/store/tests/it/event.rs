@@ -1,10 +1,12 @@
 //! Reading events: pages from either end, filters, and what caused what.
 
+use trueup_model::drift::{DivergenceState, Verdict};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_store::{EventOrder, EventQuery, SealedEvent};
 
+use crate::drift::replicas;
 use crate::stage::{Stage, at, converged, unit};
 
 fn positions(events: &[SealedEvent]) -> Vec<i64> {
@@ -65,8 +67,10 @@ async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
         outcome: Outcome::Waiting { on: "its pods".to_owned() },
         ..converged(&row, 2)
     };
-    let edited =
-        ObjectChange::ModifiedExternally { key, field: "spec.replicas".to_owned(), by: None };
+    let edited = ObjectChange::ModifiedExternally {
+        fields: vec![replicas(&key, 5, Verdict::Enforce, DivergenceState::Reverted)],
+        key,
+    };
     let repaired = Report { changes: vec![edited], ..converged(&row, 2) };
     for (seconds, report) in (10..).zip([updated, converged(&row, 2), repaired]) {
         stage.db.worker.record_reports(lease, &[report], at(seconds)).await.unwrap();

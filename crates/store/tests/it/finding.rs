@@ -1,9 +1,12 @@
 //! Findings: opened once, closed when the object is gone, removed only on a confirmed request.
 
+use std::collections::BTreeMap;
+
 use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_store::door::Refusal;
 
+use crate::drift::pods;
 use crate::stage::{Stage, at, gone};
 
 pub(crate) fn candidate(name: &str, proved: bool) -> OrphanCandidate {
@@ -82,6 +85,31 @@ async fn an_object_recorded_only_by_a_deleted_service_is_found() {
     let lease = stage.lease().await;
     stage.db.worker.record_reports(lease, &[gone(&row, 2)], at(12)).await.unwrap();
     assert_eq!(stage.sweep(left(), 13).await, 1, "the object outlived its service");
+}
+
+#[tokio::test]
+async fn an_orphan_costs_what_the_service_on_its_label_is_sold_for() {
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    let left = |name: &str, proved: bool| OrphanCandidate {
+        key: ResourceKey::new(Kind::Deployment, "shop", name),
+        unit: Some(row.service.id.to_string()),
+        ..candidate(name, proved)
+    };
+    let unknown = OrphanCandidate {
+        unit: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
+        ..left("unknown", true)
+    };
+    let candidates = vec![left("web", true), left("copied", false), unknown];
+    let swept = SweepResult { kind: Kind::Deployment, candidates };
+    let lease = stage.lease().await;
+    stage.db.worker.note_findings(lease, &swept, at(10)).await.unwrap();
+    let found = stage.findings(false).await;
+    let ids: Vec<_> = found.iter().map(|one| one.id).collect();
+    let prices = stage.db.app.find_finding_prices(&ids).await.unwrap();
+    let orphan = found.iter().find(|one| one.key.name == "web").unwrap().id;
+    let expected = BTreeMap::from([(orphan, pods(1))]);
+    assert_eq!(prices, expected, "only of an object that Trueup created");
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ async fn a_corrupt_row_blocks_no_other_unit_and_its_wake_dies() {
         let claimed = stage.db.worker.claim_orders(lease, 10, now).await.unwrap();
         units.extend(claimed.iter().map(|(wake, _)| wake.unit));
         for (wake, _) in &claimed {
-            stage.db.worker.finish_wake(wake, now).await.unwrap();
+            stage.db.worker.finish_wakes(std::slice::from_ref(wake), now).await.unwrap();
         }
     }
     assert!(units.contains(&unit(&good)) && !units.contains(&unit(&bad)), "{units:?}");

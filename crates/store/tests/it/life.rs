@@ -26,7 +26,7 @@ use trueup_testkit::test_db::name;
 
 use crate::finding::candidate;
 use crate::receipt::forced;
-use crate::stage::{PROJECT, Stage, at, converged, seen, unit};
+use crate::stage::{PROJECT, Stage, at, converged, seen, unit, web};
 use crate::tenant::two_orgs;
 use crate::transition::{pod, present};
 
@@ -63,6 +63,8 @@ async fn newer(stage: &Stage) {
     crate::life_newer::projects(stage).await;
     crate::life_newer::identity(stage).await;
     crate::life_newer::org_deletion(stage).await;
+    crate::life_newer::prices(stage).await;
+    crate::life_newer::drift(stage).await;
 }
 
 pub(crate) fn operator(stage: &Stage) -> Principal {
@@ -84,9 +86,9 @@ async fn platform(stage: &Stage) {
     }
     let deprecated = "deployment@1".parse().unwrap();
     app.deprecate_template(&deprecated, "use web@1", &context, at(10)).await.unwrap();
-    let sold: Vec<Plan> = app.list_plans().await.unwrap();
+    let sold: Vec<Plan> = app.list_plans(at(10)).await.unwrap();
     let old = Plan { name: name("old"), retired: true, ..sold[0].clone() };
-    assert!(app.put_plan(&old, &context, at(10)).await.unwrap());
+    assert!(app.put_plan(&old, None, &context, at(10)).await.unwrap().changed);
     let limit =
         Amounts { services: 50, cpu_millis: 50_000, memory_mib: 90_000, storage_gib: 500, gpus: 1 };
     app.put_quota(stage.db.org, limit, &context, at(10)).await.unwrap();
@@ -129,7 +131,7 @@ async fn tokens(stage: &Stage) {
 }
 
 fn of(template: &str, parameters: Map<String, serde_json::Value>) -> AdmissionRequest {
-    AdmissionRequest { template: template.parse().unwrap(), plan: None, parameters }
+    AdmissionRequest { template: template.parse().unwrap(), parameters, ..web("nginx:1") }
 }
 
 /// A service in each phase, and with each outcome of a pass.
@@ -310,7 +312,7 @@ async fn wakes(stage: &Stage) {
     let later = std::time::Duration::from_secs(9);
     worker.retry_wake(claimed("refused").await, later, "later", at(21)).await.unwrap();
     worker.poison_wake(claimed("deferred").await, "a defect", at(21)).await.unwrap();
-    worker.finish_wake(claimed("broken").await, at(21)).await.unwrap();
+    worker.finish_wakes(std::slice::from_ref(claimed("broken").await), at(21)).await.unwrap();
     for service in ["blocked", "failing"] {
         worker.mark_wake_dead(of(service).await, "it cannot be read", at(21)).await.unwrap();
     }

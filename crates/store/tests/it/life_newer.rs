@@ -1,14 +1,23 @@
 //! Data for `life.rs` that schema 15 cannot store. The fixture of that version was made without it.
 
 use trueup_model::domain::DnsResult;
+use trueup_model::drift::{ConflictDecision, DivergenceState, DriftPolicy, DriftRule, Verdict};
+use trueup_model::finding::{OrphanCandidate, SweepResult};
+use trueup_model::key::Kind;
+use trueup_model::money::Money;
+use trueup_model::plan::Plan;
 use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::survey::Survey;
+use trueup_rules::admit::AdmissionRequest;
 use trueup_store::door::{DomainRequest, ProjectForce, RequestContext, ServiceRequest};
-use trueup_store::{PreviewResult, Recognised};
+use trueup_store::{DivergenceFilter, PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
 
+use crate::drift::{reverted, standing, workload};
+use crate::finding::candidate;
 use crate::life::operator;
 use crate::preview_request::exact_preview;
+use crate::price::override_price;
 use crate::project::proof;
 use crate::stage::{PROJECT, Stage, at, web};
 
@@ -54,7 +63,9 @@ pub(crate) async fn previews(stage: &Stage) {
 pub(crate) async fn projects(stage: &Stage) {
     let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
     for project in ["going", "stuck"] {
-        app.accept_project(org, &name(project), &stage.context(), at(80)).await.unwrap();
+        app.accept_project(org, &name(project), &DriftPolicy::default(), &stage.context(), at(80))
+            .await
+            .unwrap();
         let row = app.delete_project(org, project, &stage.context(), at(81)).await.unwrap().row;
         let survey = Survey { at: at(82), kinds: ["Secret".to_owned()].into() };
         let report = Report {
@@ -84,4 +95,52 @@ pub(crate) async fn org_deletion(stage: &Stage) {
     let context = RequestContext::new(&operator, None);
     let (org, _) = app.create_org(&name("leaving"), &context, at(91)).await.unwrap();
     assert!(app.delete_org(org.id, &context, at(92)).await.unwrap().changed);
+}
+
+/// Drift policies, divergences in several states, a settled conflict and a finding with a price.
+pub(crate) async fn drift(stage: &Stage) {
+    let (app, worker, org, context) =
+        (&stage.db.app, &stage.db.worker, stage.db.org, stage.context());
+    let path = Some("spec.replicas".to_owned());
+    let rule = DriftRule { kind: Some(Kind::Deployment), path, verdict: Verdict::Adopt };
+    let policy = DriftPolicy { rules: vec![rule], ..DriftPolicy::default() };
+    app.accept_project(org, &name(PROJECT), &policy, &context, at(93)).await.unwrap();
+    let request = AdmissionRequest { drift: policy, ..web("nginx:1") };
+    let row = stage.try_declare("drifting", &request, None, 93).await.unwrap().row;
+    stage.pass(reverted(&row, 5, Verdict::Enforce), 94).await;
+    stage.pass(reverted(&row, 3, Verdict::Adopt), 95).await;
+    let filter = DivergenceFilter {
+        state: Some(DivergenceState::Proposed),
+        service: Some(row.service.id),
+        ..DivergenceFilter::default()
+    };
+    let proposed = app.list_divergences(org, &filter, None, 9).await.unwrap();
+    app.adopt_divergence(org, proposed[0].record.id, None, &context, at(96)).await.unwrap();
+    let row = stage.find("drifting").await.unwrap();
+    stage.pass(standing(&row, 5, DivergenceState::Proposed), 97).await;
+    let waiting = worker.waiting_proposals(stage.db.cluster, None, 9).await.unwrap();
+    let lease = stage.lease().await;
+    assert!(worker.reject_proposal(lease, &waiting[0], "too many", at(98)).await.unwrap());
+    let conflict = app.list_conflicts(org, false, None, 9).await.unwrap()[0].conflict.id;
+    let (ours, until) = (ConflictDecision::Ours, Some(at(3600)));
+    app.settle_conflict(org, conflict, ours, until, &context, at(99)).await.unwrap();
+    let key = workload(&row);
+    let unit = Some(row.service.id.to_string());
+    let candidates = vec![OrphanCandidate { key, unit, ..candidate("priced", true) }];
+    let swept = SweepResult { kind: Kind::Deployment, candidates };
+    worker.note_findings(lease, &swept, at(99)).await.unwrap();
+}
+
+/// Former, present and later prices of a plan, and the price of one org.
+pub(crate) async fn prices(stage: &Stage) {
+    let (app, operator) = (&stage.db.app, operator(stage));
+    let context = RequestContext::new(&operator, None);
+    let sold = app.list_plans(at(93)).await.unwrap();
+    let plan = sold.into_iter().find(|plan| plan.name == name("medium")).unwrap();
+    for (more, from) in [(1, None), (2, Some(at(90_000)))] {
+        let hourly = Money { micros: plan.hourly.micros + more, ..plan.hourly };
+        let plan = Plan { hourly, ..plan.clone() };
+        assert!(app.put_plan(&plan, from, &context, at(93)).await.unwrap().changed);
+    }
+    override_price(stage, stage.db.org).await;
 }

@@ -7,6 +7,8 @@ mod bootstrap;
 #[cfg(test)]
 mod chain;
 #[cfg(test)]
+mod conflict;
+#[cfg(test)]
 mod dns_check;
 #[cfg(test)]
 mod domain;
@@ -22,6 +24,10 @@ mod door_declare;
 mod door_delete;
 #[cfg(test)]
 mod door_refuse;
+#[cfg(test)]
+mod drift;
+#[cfg(test)]
+mod drift_decision;
 #[cfg(test)]
 mod endpoint;
 #[cfg(test)]
@@ -52,6 +58,8 @@ mod outage;
 mod page;
 #[cfg(test)]
 mod preview_request;
+#[cfg(test)]
+mod price;
 #[cfg(test)]
 mod project;
 #[cfg(test)]
@@ -90,6 +98,8 @@ mod token;
 mod transition;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
+mod variable_patch;
 #[cfg(test)]
 mod wake;
 #[cfg(test)]

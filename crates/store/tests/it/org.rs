@@ -2,7 +2,8 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
-use trueup_model::event::Fact;
+use trueup_model::drift::DriftPolicy;
+use trueup_model::event::{Fact, OrgDeleteQueued};
 use trueup_model::org::{Org, PLATFORM};
 use trueup_model::service::DesiredState;
 use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
@@ -30,7 +31,15 @@ async fn two_projects() -> Stage {
     stage.declare("api", "nginx:1").await;
     stage.declare("web", "nginx:1").await;
     let app = &stage.db.app;
-    app.accept_project(stage.db.org, &name("blog"), &stage.context(), at(1)).await.unwrap();
+    app.accept_project(
+        stage.db.org,
+        &name("blog"),
+        &DriftPolicy::default(),
+        &stage.context(),
+        at(1),
+    )
+    .await
+    .unwrap();
     stage
 }
 
@@ -55,7 +64,10 @@ async fn deleting_an_org_deletes_each_project_and_service_once() {
         .map(|event| serde_json::from_value(event.body.clone()).unwrap())
         .collect();
     let principal = operator(&stage).token.to_string();
-    assert_eq!(facts, [Fact::OrgDeleteQueued { projects: 2, services: 1, principal }]);
+    assert_eq!(
+        facts,
+        [Fact::OrgDeleteQueued(OrgDeleteQueued { projects: 2, services: 1, principal })]
+    );
 
     let before = stage.rows().await;
     let again = stage.delete_org(4).await;
@@ -70,7 +82,8 @@ async fn an_org_being_deleted_accepts_no_project() {
     let other = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
     stage.delete_org(3).await;
     let (fresh, service, request) = (name("fresh"), name("web"), web("nginx:1"));
-    let declared = app.accept_project(org, &fresh, &stage.context(), at(4)).await;
+    let declared =
+        app.accept_project(org, &fresh, &DriftPolicy::default(), &stage.context(), at(4)).await;
     assert!(matches!(declared, Err(Refusal::OrgBeingDeleted)), "{declared:?}");
     let wanted = ServiceRequest {
         with_project: Some(&fresh),
@@ -78,7 +91,12 @@ async fn an_org_being_deleted_accepts_no_project() {
     };
     let declared = app.accept_service(org, &wanted, &stage.context(), at(4)).await;
     assert!(matches!(declared, Err(Refusal::OrgBeingDeleted)), "{declared:?}");
-    assert!(app.accept_project(other, &fresh, &stage.context(), at(4)).await.unwrap().changed);
+    assert!(
+        app.accept_project(other, &fresh, &DriftPolicy::default(), &stage.context(), at(4))
+            .await
+            .unwrap()
+            .changed
+    );
 }
 
 #[tokio::test]
@@ -104,7 +122,7 @@ async fn no_project_escapes_a_concurrent_org_deletion() {
     let names: Vec<_> = (0..8).map(|number| name(&format!("p{number}"))).collect();
     let create = async |half: &[trueup_model::name::Name]| {
         for name in half {
-            match app.accept_project(org, name, &context, at(2)).await {
+            match app.accept_project(org, name, &DriftPolicy::default(), &context, at(2)).await {
                 Ok(_) | Err(Refusal::OrgBeingDeleted) => {}
                 Err(other) => panic!("{name}: {other:?}"),
             }

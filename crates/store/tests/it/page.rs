@@ -56,7 +56,7 @@ async fn each_filter_selects_the_matching_services() {
     stage.act("web-two", &ServiceOperation::Resize { plan: name("large") }).await.unwrap();
     let lease = stage.lease().await;
     stage.db.worker.record_reports(lease, &[converged(&web, 1)], at(3)).await.unwrap();
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(9)).await.unwrap();
+    stage.db.record_heartbeat(at(9)).await;
 
     let all = ServiceFilter::default;
     let table = [
@@ -78,7 +78,7 @@ async fn each_filter_selects_the_matching_services() {
     for (filter, expected) in table {
         assert_eq!(stage.names(&filter).await, expected, "{filter:?}");
     }
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(9 - 46)).await.unwrap();
+    stage.db.record_heartbeat(at(9 - 46)).await;
     let healthy = ServiceFilter { health: Some(Health::Healthy), ..all() };
     assert_eq!(
         stage.names(&healthy).await,

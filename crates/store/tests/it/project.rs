@@ -1,5 +1,6 @@
 //! Deleting a project: accepted once together with its services, ordered after them, then verified.
 
+use trueup_model::drift::DriftPolicy;
 use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Order, Unit};
@@ -26,7 +27,7 @@ impl Stage {
     async fn worked_on(&self, lease: Lease) -> Vec<Order> {
         let claimed = self.db.worker.claim_orders(lease, 10, at(9)).await.unwrap();
         for (wake, _) in &claimed {
-            self.db.worker.finish_wake(wake, at(9)).await.unwrap();
+            self.db.worker.finish_wakes(std::slice::from_ref(wake), at(9)).await.unwrap();
         }
         claimed.into_iter().map(|(_, order)| order).collect()
     }
@@ -98,7 +99,10 @@ async fn a_project_being_deleted_accepts_nothing_new() {
     assert!(stage.end_project().await.changed);
     assert!(!stage.end_project().await.changed, "a repeated request changes nothing");
     assert!(is_refused(&stage.try_declare("web", &web("nginx:1"), None, 3).await));
-    assert!(is_refused(&app.accept_project(org, &name(PROJECT), &stage.context(), at(3)).await));
+    assert!(is_refused(
+        &app.accept_project(org, &name(PROJECT), &DriftPolicy::default(), &stage.context(), at(3))
+            .await
+    ));
     let variable: VariableName = "REGION".parse().unwrap();
     let entry = EntryRequest { project: PROJECT, service: None, name: &variable, if_version: None };
     let set = app.set_variable(org, &entry, "north", &stage.context(), at(3)).await;
@@ -130,7 +134,10 @@ async fn a_receipt_frees_the_name_and_stays_readable_by_id() {
     assert_eq!(kinds.last().map(String::as_str), Some("AbsenceVerified"), "{kinds:?}");
 
     // The name is free at once, with a new namespace, and the old project is not woken any more.
-    let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(8)).await.unwrap();
+    let next = app
+        .accept_project(org, &name(PROJECT), &DriftPolicy::default(), &stage.context(), at(8))
+        .await
+        .unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     sqlx::raw_sql("delete from wakes").execute(&stage.owner).await.unwrap();
     assert_eq!(worker.wake_all(stage.db.cluster, at(9)).await.unwrap(), 1);
@@ -250,7 +257,10 @@ async fn a_forced_project_deletion_frees_the_name_and_leftovers_become_findings(
     assert!(!kinds.iter().any(|kind| kind == "AbsenceVerified"), "{kinds:?}");
 
     // The name is free, the namespace's name never, and a completed deletion cannot be forced.
-    let next = app.accept_project(org, &name(PROJECT), &stage.context(), at(12)).await.unwrap();
+    let next = app
+        .accept_project(org, &name(PROJECT), &DriftPolicy::default(), &stage.context(), at(12))
+        .await
+        .unwrap();
     assert!(next.changed && next.row.project.namespace != ended.project.namespace);
     let taken = format!(
         "update projects set namespace = '{}' where id = '{}'",
@@ -326,5 +336,8 @@ async fn a_survey_is_recorded_once_wakes_its_project_and_can_be_cleared() {
 
 async fn app_project(stage: &Stage) -> ProjectRow {
     let (app, org) = (&stage.db.app, stage.db.org);
-    app.accept_project(org, &name(PROJECT), &stage.context(), at(8)).await.unwrap().row
+    app.accept_project(org, &name(PROJECT), &DriftPolicy::default(), &stage.context(), at(8))
+        .await
+        .unwrap()
+        .row
 }

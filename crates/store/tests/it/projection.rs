@@ -162,7 +162,7 @@ async fn freshness_is_tracked_per_kind() {
         app.list_services(stage.db.org, &healthy, None, 10, at(seconds)).await.unwrap().len()
     };
     assert_eq!(shown(10).await, 0, "no watch event was ever received");
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(10)).await.unwrap();
+    stage.db.record_heartbeat(at(10)).await;
     assert_eq!(shown(20).await, 1);
     let mut heard = Freshness::all_at(at(100));
     heard.heard.insert(Kind::Pod, at(10));

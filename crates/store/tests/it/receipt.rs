@@ -104,7 +104,7 @@ async fn a_forced_deletion_frees_name_and_quota_and_keeps_recorded_keys() {
     let row = stage.declare("web", "nginx:1").await.row;
     let worker = &stage.db.worker;
     for (wake, _) in worker.claim_orders(lease, 10, at(1)).await.unwrap() {
-        worker.finish_wake(&wake, at(1)).await.unwrap();
+        worker.finish_wakes(std::slice::from_ref(&wake), at(1)).await.unwrap();
     }
     stage.delete("web").await.unwrap();
     let keys = "select count(*) from resources where subject_kind = 'service'";

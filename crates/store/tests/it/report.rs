@@ -181,7 +181,7 @@ async fn an_idle_object_is_seen_as_long_as_its_watch_is_heard_and_costs_no_write
         let workload = found.resources.into_iter().find(|one| one.key.kind == Kind::Deployment);
         workload.unwrap().last_seen_at
     };
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(2)).await.unwrap();
+    stage.db.record_heartbeat(at(2)).await;
     assert_eq!(last_seen().await, None, "its watch was heard, but it was never seen");
     stage.record_reports(lease, converged(&row, 1), 10).await;
     assert_eq!(last_seen().await, Some(at(3)));
@@ -189,7 +189,7 @@ async fn an_idle_object_is_seen_as_long_as_its_watch_is_heard_and_costs_no_write
     // Idle: the watch is heard, and the same report is recorded again.
     let version = "select string_agg(xmin::text, ' ' order by kind, name) from resources";
     let before = stage.one::<String>(version).await;
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(500)).await.unwrap();
+    stage.db.record_heartbeat(at(500)).await;
     let same = Observation { as_of: at(501), ..seen(&row, 1, 1) };
     let same = Report { observation: Some(same), ..converged(&row, 1) };
     assert_eq!(stage.record_reports(lease, same, 502).await, 0);
@@ -206,7 +206,7 @@ async fn an_idle_object_is_seen_as_long_as_its_watch_is_heard_and_costs_no_write
     let without = Observation { objects: Vec::new(), as_of: at(520), ..seen(&row, 1, 0) };
     let without = Report { observation: Some(without), ..converged(&row, 1) };
     assert_eq!(stage.record_reports(lease, without, 521).await, 1);
-    stage.db.worker.record_heartbeat(stage.db.cluster, at(600)).await.unwrap();
+    stage.db.record_heartbeat(at(600)).await;
     assert_eq!(last_seen().await, Some(at(510)));
 }
 

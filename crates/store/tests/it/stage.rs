@@ -8,6 +8,7 @@ use serde_json::{Map, json};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use trueup_model::OrgId;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::observation::{Observation, Sighting, WorkloadSeen};
 use trueup_model::order::Unit;
@@ -35,6 +36,7 @@ pub(crate) fn web(image: &str) -> AdmissionRequest {
         template: "web@1".parse().unwrap(),
         plan: None,
         parameters: Map::from_iter([("image".to_owned(), json!(image))]),
+        drift: DriftPolicy::default(),
     }
 }
 
@@ -63,8 +65,12 @@ impl Stage {
     }
 
     pub(crate) async fn project(&self, org: OrgId) {
-        let accepted =
-            self.db.app.accept_project(org, &name(PROJECT), &self.context(), at(0)).await.unwrap();
+        let accepted = self
+            .db
+            .app
+            .accept_project(org, &name(PROJECT), &DriftPolicy::default(), &self.context(), at(0))
+            .await
+            .unwrap();
         assert!(accepted.changed);
     }
 
@@ -224,6 +230,7 @@ pub(crate) fn seen(row: &ServiceRow, generation: i64, ready: u32) -> Observation
         }),
         pods: Vec::new(),
         missing: Vec::new(),
+        divergences: Vec::new(),
         as_of: at(3),
     }
 }

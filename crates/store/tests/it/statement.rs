@@ -9,19 +9,20 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// Functions that `system.rs` calls for one org, checking the rows of another.
-const TESTED: [&str; 22] = [
+const TESTED: [&str; 23] = [
     "mark_wake_dead",
     "claim_dns_checks",
     "claim_orders",
+    "expire_proposals",
     "finish_preview",
     "finish_check",
-    "finish_wake",
     "finish_wakes",
     "purge_previews",
     "purge_idempotency_keys",
     "note_contested",
     "record_dns_check",
     "record_preview_checks",
+    "reject_proposal",
     "note_transitions",
     "poison_wake",
     "requeue_lost",
@@ -35,19 +36,18 @@ const TESTED: [&str; 22] = [
 ];
 
 /// Functions that write no tenant rows: `system.rs` calls them and checks the rows of all orgs.
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 23] = [
     "accepted_at",
     "reproject_statuses",
     "pending_previews",
     "requested_removals",
-    "count_wakes",
     "end_removal",
     "find_freeze",
     "freshness",
-    "record_heartbeat",
     "record_watches",
     "record_reachability",
     "unreachable_since",
+    "waiting_proposals",
     "order_marks",
     "lane_loads",
     "listen",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use trueup_model::OrgId;
 use trueup_model::cluster::Freshness;
 use trueup_model::domain::DnsResult;
+use trueup_model::drift::{DivergenceState, Verdict};
 use trueup_model::finding::SweepResult;
 use trueup_model::key::Kind;
 use trueup_model::order::Unit;
@@ -14,9 +15,10 @@ use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::wake::Claimed;
 use trueup_store::{
     DueDnsCheck, Notification, Observer, PendingPreview, PreviewResult, ReachabilityChange,
-    ServiceRow,
+    ServiceRow, WaitingProposal,
 };
 
+use crate::drift::{reverted, standing};
 use crate::finding::candidate;
 use crate::preview_request::exact_preview;
 use crate::project::proof;
@@ -119,10 +121,7 @@ async fn s17_processing_wakes_of_one_org_does_not_touch_another() {
     let (worker, lease) = (&two.stage.db.worker, two.observer.lease);
     let theirs = Rows::of(&two.stage, two.theirs).await;
     assert!(!two.their_claims.is_empty() && !two.our_claims.is_empty());
-    let (first, more) = two.our_claims.split_first().unwrap();
-    worker.finish_wake(first, at(9)).await.unwrap();
-    theirs.assert_untouched_by("finish_wake").await;
-    worker.finish_wakes(more, at(9)).await.unwrap();
+    worker.finish_wakes(&two.our_claims, at(9)).await.unwrap();
     theirs.assert_untouched_by("finish_wakes").await;
     let wake = two.claim_ours("nginx:2", 10).await;
     theirs.assert_untouched_by("claim_orders").await;
@@ -282,6 +281,31 @@ async fn s17_dns_checks_of_one_org_do_not_touch_another() {
     orgs_agree(&stage).await;
 }
 
+/// S17.
+#[tokio::test]
+async fn s17_deciding_proposals_of_one_org_does_not_touch_another() {
+    let two = two().await;
+    let (stage, lease) = (&two.stage, two.observer.lease);
+    let worker = &stage.db.worker;
+    let web = stage.find("web").await.unwrap();
+    let theirs = Rows::of(stage, two.theirs).await;
+    let proposed = [standing(&web, 5, DivergenceState::Proposed)];
+    assert_eq!(worker.record_reports(lease, &proposed, at(10)).await.unwrap(), 1);
+    let waiting = worker.waiting_proposals(lease.scope, None, 9).await.unwrap();
+    assert_eq!(waiting.iter().map(|it| it.org).collect::<Vec<_>>(), [stage.db.org]);
+    // A proposal that names another org than its own is not decided.
+    let forged = WaitingProposal { org: two.theirs, ..waiting[0].clone() };
+    assert!(!worker.reject_proposal(lease, &forged, "why", at(11)).await.unwrap());
+    assert!(worker.reject_proposal(lease, &waiting[0], "why", at(11)).await.unwrap());
+    theirs.assert_untouched_by("reject_proposal").await;
+    for report in [reverted(&web, 5, Verdict::Enforce), reverted(&web, 5, Verdict::Adopt)] {
+        assert_eq!(worker.record_reports(lease, &[report], at(12)).await.unwrap(), 1);
+    }
+    assert_eq!(worker.expire_proposals(lease, at(90_000)).await.unwrap(), 1);
+    theirs.assert_untouched_by("expire_proposals").await;
+    orgs_agree(stage).await;
+}
+
 /// S17: functions about a cluster, its lease or the platform write no tenant rows.
 #[tokio::test]
 async fn s17_platform_functions_write_no_tenant_rows() {
@@ -301,12 +325,10 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     worker.end_removal(lease, &found[0], Some("it changed"), at(12)).await.unwrap();
     let swept = SweepResult { kind: Kind::Secret, candidates: vec![candidate("another", true)] };
     assert_eq!(worker.note_findings(lease, &swept, at(12)).await.unwrap(), 1);
-    worker.count_wakes().await.unwrap();
     worker.lane_loads(cluster).await.unwrap();
     worker.find_freeze(cluster).await.unwrap();
     worker.next_dns_check().await.unwrap();
     worker.overdue_deletes(cluster, at(12)).await.unwrap();
-    worker.record_heartbeat(cluster, at(12)).await.unwrap();
     worker.record_watches(lease, &Freshness::all_at(at(13))).await.unwrap();
     worker.freshness(cluster).await.unwrap();
     assert!(!worker.order_marks(cluster).await.unwrap().is_empty());

@@ -80,6 +80,23 @@ async fn a_created_token_authenticates_until_it_expires_or_is_revoked() {
     assert_eq!(rows, 2);
 }
 
+/// A token's name may be personal data, and events are kept for ever.
+#[tokio::test]
+async fn no_event_contains_the_name_of_a_token() {
+    let stage = Stage::new().await;
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let wanted = token_spec("ann.example", Role::Viewer);
+    let created = app.create_token(org, &wanted, &stage.context(), at(1)).await.unwrap();
+    app.revoke_token(org, "ann.example", &stage.context(), at(2)).await.unwrap();
+    let id = created.row.id.to_string();
+    let bodies: Vec<String> =
+        stage.all("select body::text from events where type like 'Token%'").await;
+    assert_eq!(bodies.len(), 2);
+    for body in bodies {
+        assert!(body.contains(&id) && !body.contains("ann.example"), "{body}");
+    }
+}
+
 /// S17: events about an org are recorded in that org, whichever principal caused them.
 #[tokio::test]
 async fn s17_events_about_an_org_are_visible_to_that_org_alone() {

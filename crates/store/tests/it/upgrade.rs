@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::OrgId;
 use trueup_model::id::{ProjectId, ServiceId};
 use trueup_model::org::PLATFORM;
 use trueup_rules::envelope::Keyring;
 use trueup_store::door::{RequestContext, ServiceRequest};
-use trueup_store::{Comparison, IdempotencyKey, WakeFilter};
+use trueup_store::{Comparison, DivergenceFilter, IdempotencyKey, WakeFilter};
 use trueup_testkit::test_db::name;
 use uuid::Uuid;
 
@@ -25,10 +26,12 @@ const COMMAND: &str = "TRUEUP_UPDATE=1 cargo test -p trueup-store --test it fixt
 /// Each schema from this one on has a fixture. Of older ones only schema 15 has one, written by
 /// commit e208d7e.
 const KEPT_SINCE: i64 = 19;
-/// Columns that a start rewrites on purpose: transaction ids of another Postgres server.
-const REWRITTEN: [(&str, &str); 1] = [("event_queue", "xid")];
-/// Tables that migrations 20 and 21 rename or merge.
-const TABLES: [(&str, &str); 3] = [
+/// Columns that a start rewrites on purpose: transaction ids of another Postgres server, and bodies
+/// of plans, whose prices got versions.
+const REWRITTEN: [(&str, &str); 2] = [("event_queue", "xid"), ("plan_bodies", "body")];
+/// Tables that migrations 20, 21 and 24 rename or merge.
+const TABLES: [(&str, &str); 4] = [
+    ("plans", "plan_bodies"),
     ("repeats", "idempotency_keys"),
     ("plan_requests", "preview_requests"),
     ("project_receipts", "receipts"),
@@ -229,6 +232,25 @@ async fn reads_projects(stage: &Stage, fixture: &Fixture) {
     }
 }
 
+/// Plans with the prices they had, which hold from the epoch.
+async fn reads_plans(stage: &Stage, fixture: &Fixture) {
+    let app = &stage.db.app;
+    let plans = app.list_plans(at(2000)).await.unwrap();
+    let rows = &fixture.rows["plan_bodies"];
+    assert_eq!(plans.len(), rows.len());
+    for plan in plans {
+        let prices = app.list_plan_prices(plan.name.as_str()).await.unwrap().unwrap();
+        let row = rows.iter().find(|row| row["name"] == plan.name.as_str()).unwrap();
+        // Bodies have no price since schema 24.
+        if let Some(price) = row["body"].get("hourly") {
+            assert_eq!(serde_json::to_value(plan.hourly).unwrap(), *price);
+            let [only] = &prices[..] else { panic!("{prices:?}") };
+            assert!(only.is_of(&plan), "{only:?}");
+            assert_eq!((only.from, only.until), (Timestamp::UNIX_EPOCH, None));
+        }
+    }
+}
+
 /// Data of the platform, and a token.
 async fn reads_platform(stage: &Stage, fixture: &Fixture) {
     let (app, version) = (&stage.db.app, fixture.version);
@@ -236,7 +258,7 @@ async fn reads_platform(stage: &Stage, fixture: &Fixture) {
     assert_eq!(wakes.len(), fixture.rows["wakes"].len());
     let findings = app.list_findings(true, None, 1000).await.unwrap();
     assert_eq!(findings.len(), fixture.rows["findings"].len());
-    assert_eq!(app.list_plans().await.unwrap().len(), fixture.rows["plans"].len());
+    reads_plans(stage, fixture).await;
     // Without the platform's own org.
     assert_eq!(app.list_orgs().await.unwrap().len() + 1, fixture.rows["orgs"].len());
     app.list_templates().await.unwrap();
@@ -244,7 +266,13 @@ async fn reads_platform(stage: &Stage, fixture: &Fixture) {
     assert!(app.authenticate(TOKEN, at(2000)).await.unwrap().is_some(), "schema {version}");
 }
 
-/// Events, their chain, and projections that can be rebuilt byte for byte.
+/// How many rows of a table belong to an org; none if the table is newer than the fixture.
+fn count_of(fixture: &Fixture, table: &str, org: OrgId) -> usize {
+    let rows = fixture.rows.get(table).map_or(&[][..], Vec::as_slice);
+    rows.iter().filter(|row| uuid(row, "org_id") == org.uuid()).count()
+}
+
+/// Events, divergences, the chain of events, and projections that can be rebuilt byte for byte.
 async fn reads_orgs(stage: &Stage, fixture: &Fixture) {
     let (app, version) = (&stage.db.app, fixture.version);
     for row in &fixture.rows["orgs"] {
@@ -258,6 +286,11 @@ async fn reads_orgs(stage: &Stage, fixture: &Fixture) {
         if !events.is_empty() {
             verified(&events);
         }
+        let all = DivergenceFilter { ended: true, ..DivergenceFilter::default() };
+        let divergences = app.list_divergences(org, &all, None, 1000).await.unwrap();
+        assert_eq!(divergences.len(), count_of(fixture, "divergences", org));
+        let conflicts = app.list_conflicts(org, true, None, 1000).await.unwrap();
+        assert_eq!(conflicts.len(), count_of(fixture, "conflicts", org));
         for rebuilt in app.rebuild_projections(org, None, 1000).await.unwrap() {
             let different = matches!(rebuilt.comparison, Comparison::Different { .. });
             assert!(!different, "schema {version}: {rebuilt:?}");

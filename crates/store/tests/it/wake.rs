@@ -1,6 +1,7 @@
 //! Wakes: none is lost by a crash or a concurrent request, and none is processed twice.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -18,7 +19,11 @@ impl Stage {
 
     /// Waiting and running wakes.
     async fn wakes(&self) -> (i64, i64) {
-        self.db.worker.count_wakes().await.unwrap()
+        self.db.count_wakes().await
+    }
+
+    async fn finish(&self, wake: &Claimed, seconds: i64) {
+        self.db.worker.finish_wakes(slice::from_ref(wake), at(seconds)).await.unwrap();
     }
 
     /// Claims the only service wake; finishes the project's.
@@ -27,7 +32,7 @@ impl Stage {
         let mut services = Vec::new();
         for wake in claimed {
             match wake.unit {
-                Unit::Project(_) => self.db.worker.finish_wake(&wake, at(seconds)).await.unwrap(),
+                Unit::Project(_) => self.finish(&wake, seconds).await,
                 Unit::Service(_) => services.push(wake),
             }
         }
@@ -43,7 +48,7 @@ async fn a_finished_wake_is_gone() {
     stage.declare("web", "nginx:1").await;
     let wake = stage.claim_service(lease, 1).await;
     assert_eq!(stage.wakes().await, (0, 1));
-    stage.db.worker.finish_wake(&wake, at(2)).await.unwrap();
+    stage.finish(&wake, 2).await;
     assert_eq!(stage.wakes().await, (0, 0));
 }
 
@@ -64,11 +69,11 @@ async fn a_wake_requested_while_running_survives_finishing() {
     stage.declare("web", "nginx:2").await;
     // It is still running: it cannot be claimed again.
     assert_eq!(stage.claim(lease, 10, 1).await, []);
-    stage.db.worker.finish_wake(&first, at(2)).await.unwrap();
+    stage.finish(&first, 2).await;
     let second = stage.claim(lease, 10, 2).await;
     assert_eq!(second.len(), 1);
     assert_eq!(second[0].seq, first.seq + 1);
-    stage.db.worker.finish_wake(&second[0], at(3)).await.unwrap();
+    stage.finish(&second[0], 3).await;
     assert_eq!(stage.wakes().await, (0, 0));
 }
 
@@ -145,14 +150,14 @@ async fn a_stale_holder_finishes_no_wake_of_the_next() {
     let next = next.unwrap().ours().unwrap();
 
     // While it waits for the next holder…
-    worker.finish_wake(&old, at(11)).await.unwrap();
+    stage.finish(&old, 11).await;
     assert_eq!(stage.wakes().await, (1, 0));
     let new = stage.claim_service(next, 11).await;
     // …and while the next holder works on it.
-    worker.finish_wake(&old, at(12)).await.unwrap();
+    stage.finish(&old, 12).await;
     worker.retry_wake(&old, Duration::ZERO, "late", at(12)).await.unwrap();
     assert_eq!(stage.wakes().await, (0, 1));
-    worker.finish_wake(&new, at(13)).await.unwrap();
+    stage.finish(&new, 13).await;
     assert_eq!(stage.wakes().await, (0, 0));
 }
 
@@ -162,7 +167,7 @@ async fn a_new_holder_wakes_every_unit_once() {
     let lease = stage.lease().await;
     stage.declare("web", "nginx:1").await;
     let wake = stage.claim_service(lease, 1).await;
-    stage.db.worker.finish_wake(&wake, at(1)).await.unwrap();
+    stage.finish(&wake, 1).await;
     assert_eq!(stage.wakes().await, (0, 0));
     let worker = &stage.db.worker;
     assert_eq!(worker.wake_all(stage.db.cluster, at(2)).await.unwrap(), 2);
@@ -212,7 +217,7 @@ async fn stale_claims_are_requeued() {
     // A late finish of a stale claim does not finish the next one.
     let again = stage.claim(lease, 10, 2).await;
     assert_eq!(again.iter().map(|wake| wake.unit).collect::<Vec<_>>(), [lost.unit]);
-    worker.finish_wake(lost, at(3)).await.unwrap();
+    stage.finish(lost, 3).await;
     assert_eq!(stage.wakes().await, (0, 2));
     let stale = Lease { epoch: lease.epoch - 1, ..lease };
     let refused = worker.requeue_lost(stale, &BTreeSet::new()).await;

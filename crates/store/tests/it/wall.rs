@@ -68,10 +68,14 @@ async fn each_tenant_policy_checks_the_org() {
                and exists (select from information_schema.columns c
                            where c.table_name = p.tablename and c.column_name = 'org_id')
                and not (p.qual = '(org_id = trueup_org())'
-                        and p.with_check = '(org_id = trueup_org())')",
+                        and p.with_check = '(org_id = trueup_org())')
+             order by 1",
         )
         .await;
-    assert_eq!(loose, ["wakes.app_platform"]);
+    // List prices belong to no org: see `price.rs`.
+    let prices = ["app_end", "app_publish", "app_read"].map(|one| format!("price_versions.{one}"));
+    assert_eq!(loose[..3], prices);
+    assert_eq!(loose[3..], ["wakes.app_platform"]);
     // Operators see the wakes of every org through the platform's org, read-only.
     let platform: String = stage
         .one("select cmd || ' ' || qual from pg_policies where policyname = 'app_platform'")
@@ -92,7 +96,8 @@ async fn each_tenant_policy_checks_the_org() {
              order by 1",
         )
         .await;
-    assert_eq!(shared, ["clusters", "orgs", "plans", "platform", "templates", "watch_gaps"]);
+    let expected = ["clusters", "orgs", "plan_bodies", "platform", "templates", "watch_gaps"];
+    assert_eq!(shared, expected);
 }
 
 #[tokio::test]
@@ -103,7 +108,7 @@ async fn history_is_append_only() {
             "select r.rolname || ' ' || t.name || ' ' || p.kind
              from (values ('trueup_app'), ('trueup_worker')) r (rolname),
                   (values ('events'), ('event_seals'), ('releases'), ('receipts'), ('transitions'),
-                  ('watch_gaps')) t (name),
+                  ('watch_gaps'), ('price_versions')) t (name),
                   (values ('update'), ('delete'), ('truncate')) p (kind)
              where has_table_privilege(r.rolname, t.name, p.kind)",
         )

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Parts};
 use trueup_model::Clock;
+use trueup_model::drift::DriftPolicy;
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, Order};
 use trueup_model::receipt::Receipt;
@@ -27,8 +28,8 @@ use super::layer::Layer;
 use super::run::World;
 use super::stage::Stage;
 use super::unit_history::UnitHistory;
-use super::workload::{Shape, WorkloadStep};
-use super::{orders, receipts};
+use super::workload::{Shape, Workload, WorkloadStep};
+use super::{orders, outside, receipts};
 use crate::fake_cluster::{Controllers, FakeCluster};
 
 /// How long a call may be in flight: lease time and call deadline, as in production.
@@ -52,6 +53,8 @@ pub struct ExecutorWorld {
     running: Option<Running>,
     project: UnitHistory,
     services: BTreeMap<usize, UnitHistory>,
+    /// The drift policy of the services.
+    drift: DriftPolicy,
     /// The period of slow controllers, and when they run next.
     controllers: Option<(Duration, Duration)>,
     /// The cluster before a foreign change, which the executor must restore.
@@ -69,13 +72,15 @@ struct Running {
 }
 
 impl ExecutorWorld {
-    /// Starts an executor with a project. Controllers run at this period, or at once.
+    /// Starts an executor with a project, and with the controllers and the drift policy of this
+    /// workload.
     pub async fn new(
         layer: &Layer,
         fake: &FakeCluster,
         clock: Arc<dyn Clock>,
-        controllers: Option<Duration>,
+        workload: &Workload,
     ) -> Self {
+        let controllers = workload.controllers;
         if controllers.is_some() {
             fake.set_controllers(Controllers::Manual);
         }
@@ -87,6 +92,7 @@ impl ExecutorWorld {
             running: None,
             project: UnitHistory::new(orders::project()),
             services: BTreeMap::new(),
+            drift: workload.drift.clone(),
             controllers: controllers.map(|pace| (pace, Duration::ZERO)),
             before: Stage::new(),
             wrong: Vec::new(),
@@ -132,7 +138,8 @@ impl ExecutorWorld {
             };
             return self.change_order(service, DesiredState::Active, change).await;
         }
-        let order = orders::first(&self.project.order, service, spec);
+        let mut order = orders::first(&self.project.order, service, spec);
+        order.drift.policies = vec![self.drift.clone()];
         self.services.insert(service, UnitHistory::new(order.clone()));
         self.order(order).await;
     }
@@ -264,6 +271,23 @@ impl ExecutorWorld {
         for key in self.keys(service, &[kind]) {
             self.fake.edit(&key, |object| change(object));
         }
+    }
+
+    /// O13: the last report of a service names exactly the values of foreign writers that stand.
+    fn unreported_divergences(&self) -> Vec<String> {
+        let standing = outside::standing(&self.layer.notes(), &self.fake);
+        let wrong = self.services.values().filter(|unit| !unit.has_ended()).filter_map(|unit| {
+            let own = standing.iter().filter(|(key, _)| unit.order.recorded.contains_key(key));
+            let own: BTreeSet<_> = own.cloned().collect();
+            let seen = unit.last.iter().filter_map(|last| last.observation.as_ref());
+            let divergences = seen.flat_map(|seen| &seen.divergences);
+            let reported = divergences.map(|one| (one.key.clone(), one.field.clone()));
+            let reported: BTreeSet<_> = reported.collect();
+            let unit = unit.order.unit;
+            (own != reported)
+                .then(|| format!("O13: {unit}: {own:?} stand, {reported:?} are reported"))
+        });
+        wrong.collect()
     }
 
     /// Whether every service has its desired state.
@@ -424,6 +448,7 @@ impl World for ExecutorWorld {
                 }
             }
         }
+        wrong.extend(self.unreported_divergences());
         if self.project.last.as_ref().is_some_and(|last| last.outcome != Outcome::Converged) {
             wrong.push(format!("O10: the project did not converge: {:?}", self.project.last));
         }

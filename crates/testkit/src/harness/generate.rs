@@ -6,6 +6,7 @@ use super::journal::Target;
 use super::learn::Reference;
 use super::notes::Notes;
 use super::orders;
+use super::outside;
 use super::plan::{Ends, Failure, FaultAction, FaultPlan, Side, Trigger};
 use crate::fake_cluster::Verb;
 
@@ -84,6 +85,9 @@ fn actions(kind: Kind, depth: Depth) -> Vec<FaultAction> {
             FaultAction::Fail(Failure::Conflict, 5),
             FaultAction::ForeignEdit,
             FaultAction::ForeignDelete,
+            FaultAction::ForeignRelabel,
+            FaultAction::ForeignTakeOver(Side::Before),
+            FaultAction::ForeignTakeOver(Side::After),
             FaultAction::LeaseEnds(40),
             FaultAction::Refuse(kind, 90),
         ];
@@ -103,6 +107,9 @@ fn actions(kind: Kind, depth: Depth) -> Vec<FaultAction> {
         FaultAction::Hang(Side::After),
         FaultAction::ForeignEdit,
         FaultAction::ForeignDelete,
+        FaultAction::ForeignRelabel,
+        FaultAction::ForeignTakeOver(Side::Before),
+        FaultAction::ForeignTakeOver(Side::After),
         FaultAction::LeaseEnds(40),
         FaultAction::Away(120),
         FaultAction::Flap(6),
@@ -220,7 +227,10 @@ fn can_matter(notes: &Notes, number: usize, action: &FaultAction) -> bool {
     let mut later = notes.after(&Trigger::Write(number));
     match action {
         FaultAction::ForeignEdit => target != Target::Absent,
-        FaultAction::ForeignDelete => target == Target::Present,
+        FaultAction::ForeignDelete | FaultAction::ForeignRelabel => target == Target::Present,
+        FaultAction::ForeignTakeOver(side) => {
+            outside::can_take_over(&notes.calls[number - 1], *side)
+        }
         // Without a later write there is nothing to block.
         FaultAction::LeaseEnds(_) => later.any(|at| notes.has_effect(at)),
         // Secrets are not watched, so no watch can be stale.

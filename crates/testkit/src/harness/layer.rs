@@ -16,7 +16,7 @@ use trueup_model::survey::Contents;
 use trueup_store::Lease;
 
 use super::journal::{Call, Target};
-use super::layer_state::{Due, State, with_dependents};
+use super::layer_state::{Due, State};
 use super::notes::Notes;
 use super::plan::{Failure, Fault, FaultAction, Side, Trigger};
 use super::watching;
@@ -144,7 +144,7 @@ impl Layer {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -328,6 +328,19 @@ impl Shared {
                 key.into_iter().for_each(|key| self.foreign_delete(&due, key));
                 call.await
             }
+            FaultAction::ForeignRelabel => {
+                key.into_iter().for_each(|key| self.foreign_relabel(&due, key));
+                call.await
+            }
+            FaultAction::ForeignTakeOver(Side::Before) => {
+                key.into_iter().for_each(|key| self.foreign_take_over(&due, key));
+                call.await
+            }
+            FaultAction::ForeignTakeOver(Side::After) => {
+                let answer = call.await;
+                key.into_iter().for_each(|key| self.foreign_take_over(&due, key));
+                answer
+            }
             FaultAction::Away(_)
             | FaultAction::Flap(_)
             | FaultAction::Refuse(..)
@@ -343,28 +356,6 @@ impl Shared {
     async fn carry_out<T>(&self, due: &Due, call: impl Future<Output = Result<T, CallError>>) {
         if call.await.is_ok() {
             self.happened(due);
-        }
-    }
-
-    /// Annotates the object as a foreign writer.
-    fn foreign_edit(&self, due: &Due, key: &ResourceKey) {
-        let found = self.fake.find(key);
-        let Some(uid) = found.as_ref().and_then(|object| object["metadata"]["uid"].as_str()) else {
-            return;
-        };
-        self.happened(due);
-        self.state().notes.foreign.insert((key.clone(), uid.to_owned()));
-        self.fake.edit(key, |object| object["metadata"]["annotations"][NOTE] = "theirs".into());
-    }
-
-    /// Deletes the object as a foreign writer.
-    fn foreign_delete(&self, due: &Due, key: &ResourceKey) {
-        let deleted = with_dependents(&self.fake, key);
-        let before = self.fake.version();
-        self.fake.remove(key);
-        if self.fake.version() != before {
-            self.happened(due);
-            self.state().notes.deleted.extend(deleted);
         }
     }
 }

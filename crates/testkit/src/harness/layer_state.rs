@@ -11,6 +11,7 @@ use trueup_model::key::{Kind, ResourceKey};
 
 use super::journal::{Call, Target};
 use super::notes::Notes;
+use super::outside;
 use super::plan::{Fault, FaultAction, Trigger};
 use crate::fake_cluster::{FakeCluster, Write};
 
@@ -124,6 +125,8 @@ impl State {
             | FaultAction::Hang(_)
             | FaultAction::ForeignEdit
             | FaultAction::ForeignDelete
+            | FaultAction::ForeignRelabel
+            | FaultAction::ForeignTakeOver(_)
             | FaultAction::Silence(..)
             | FaultAction::Twice
             | FaultAction::Drop(_) => {}
@@ -192,7 +195,8 @@ fn applies_to(action: &FaultAction, call: &Call, is_planned: bool) -> bool {
     match action {
         // A foreign change needs an existing object.
         FaultAction::ForeignEdit => call.target != Target::Absent,
-        FaultAction::ForeignDelete => call.target == Target::Present,
+        FaultAction::ForeignDelete | FaultAction::ForeignRelabel => call.target == Target::Present,
+        FaultAction::ForeignTakeOver(side) => outside::can_take_over(call, *side),
         FaultAction::Refuse(kind, _) => call.key.kind == *kind,
         _ => is_planned,
     }

@@ -8,7 +8,8 @@ use trueup_model::Clock;
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::layer::Layer;
-use super::plan::{Fault, FaultAction, Trigger};
+use super::outside;
+use super::plan::{Fault, FaultAction, Side, Trigger};
 use crate::fake_cluster::FakeCluster;
 use crate::virtual_clock::VirtualClock;
 
@@ -51,12 +52,44 @@ async fn apply(layer: &Layer, kind: Kind, name: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_change_waits_until_the_object_exists() {
-    for action in [FaultAction::ForeignEdit, FaultAction::ForeignDelete] {
+    for action in
+        [FaultAction::ForeignEdit, FaultAction::ForeignDelete, FaultAction::ForeignRelabel]
+    {
         let (_fake, layer, _clock) = start(&[(Trigger::Write(1), action)]).await;
         apply(&layer, Kind::ConfigMap, "one").await;
         assert_eq!(layer.fired(), [false], "the object does not exist yet");
         apply(&layer, Kind::ConfigMap, "one").await;
         assert_eq!(layer.fired(), [true]);
+    }
+}
+
+/// The Service in the cluster, with the field that is taken over as Trueup states it.
+async fn apply_service(layer: &Layer) -> Value {
+    let (key, mut service) = object(Kind::Service, "one");
+    service["spec"] = json!({ "internalTrafficPolicy": "Cluster", "ports": [{ "port": 80 }] });
+    layer.apply(&key, &service).await.expect("the Service should be applied")
+}
+
+#[tokio::test(start_paused = true)]
+async fn field_is_taken_over_before_or_after_the_write() {
+    let of = |object: &Value| object["spec"]["internalTrafficPolicy"].clone();
+    let (key, _) = object(Kind::Service, "one");
+    for (side, fired, stored) in [(Side::Before, false, "Cluster"), (Side::After, true, "Local")] {
+        let taken = FaultAction::ForeignTakeOver(side);
+        let (fake, layer, _clock) = start(&[(Trigger::Write(1), taken)]).await;
+        let answer = apply_service(&layer).await;
+        assert_eq!(of(&answer), "Cluster", "the response is older than the take-over");
+        assert_eq!(layer.fired(), [fired], "nothing can be taken over before a create");
+        assert_eq!(of(&fake.find(&key).expect("the Service should exist")), stored);
+        let stands = outside::standing(&layer.notes(), &fake);
+        assert_eq!(stands.len(), usize::from(fired), "{stands:?}");
+
+        apply_service(&layer).await;
+        assert_eq!(layer.fired(), [true], "{side:?}");
+        assert_eq!(of(&fake.find(&key).expect("the Service should exist")), "Cluster");
+        assert!(outside::standing(&layer.notes(), &fake).is_empty());
+        let lost = outside::overwritten(&layer.notes(), &fake);
+        assert!(lost.len() == 1 && lost[0].starts_with("O13"), "{lost:?}");
     }
 }
 

@@ -58,7 +58,7 @@ pub fn run_alone(workload: &Workload, faults: &[Fault]) -> Story {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::new());
         let fake = FakeCluster::new();
         let layer = Layer::new(&fake, Arc::clone(&clock), faults);
-        let mut world = ExecutorWorld::new(&layer, &fake, clock, workload.controllers).await;
+        let mut world = ExecutorWorld::new(&layer, &fake, clock, workload).await;
         run(workload, &layer, &fake, &mut world).await
     })
 }

@@ -24,6 +24,8 @@ pub struct Notes {
     pub points: BTreeMap<&'static str, usize>,
     /// Objects with a foreign edit: key and uid.
     pub foreign: BTreeSet<(ResourceKey, String)>,
+    /// Fields that a foreign writer took over, as JSON pointers, by key and uid.
+    pub taken: BTreeMap<(ResourceKey, String), &'static str>,
     /// Objects deleted by a foreign delete, including dependents.
     pub deleted: BTreeSet<ResourceKey>,
     /// Writes, reads and events in order, each with its step.

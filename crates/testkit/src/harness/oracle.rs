@@ -10,19 +10,23 @@
 //! - O10: no panic, no leaked task, no unfinished work
 //! - O11: every fault whose trigger was reached had an effect
 //! - O12: a deletion receipt is correct
+//! - O13: a value of a foreign writer stays if its verdict says so, and what stands is reported
 //! - F05: policies exist before workloads
 //!
-//! O3, O5, O6, O10, O12 and F05 are checked during the run (`executor_world.rs`, `layer.rs`), the
-//! others here.
+//! O3, O5, O6, O10, O12, O13 and F05 are checked during the run (`executor_world.rs`, `layer.rs`,
+//! `outside.rs`), the others here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use trueup_model::key::{Kind, ResourceKey};
 
 use super::learn::Reference;
+use super::outside;
 use super::plan::{FaultAction, FaultPlan};
 use super::run::Story;
-use super::stage::{Stage, compare, neutral, without_generations, without_identity};
+use super::stage::{
+    Stage, compare, neutral, without_fields, without_generations, without_identity,
+};
 use crate::fake_cluster::Count;
 
 /// Everything that is wrong about a run.
@@ -34,8 +38,10 @@ pub fn judge(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<Stri
     wrong.extend(no_unexpected_deletes(reference, story));
     wrong.extend(no_excess_writes(reference, plan, story));
     for (fault, fired) in plan.faults.iter().zip(&story.fired) {
-        // Task scheduling varies, so a run may have a call or two fewer than the reference.
-        if !fired && story.notes.reached(&fault.at) {
+        // Task scheduling varies, so a run may have a call or two fewer than the reference, or
+        // another one in its place.
+        let expected = story.notes.reached(&fault.at) && outside::is_possible(fault, &story.notes);
+        if !fired && expected {
             wrong.push(format!("O11: the fault had no effect: {fault:?}"));
         }
     }
@@ -46,10 +52,17 @@ pub fn judge(reference: &Reference, plan: &FaultPlan, story: &Story) -> Vec<Stri
 ///
 /// An object that a foreign writer deleted is recreated with the current generation, and an anchor
 /// with its next number. With hasty steps, any of them may write an object. Uids, and digests that
-/// depend on them, vary with the order in which services converge.
+/// depend on them, vary with the order in which services converge. A field that is left to a
+/// foreign writer is not compared.
 fn same_stages(reference: &Reference, story: &Story) -> Vec<String> {
     let workload = &reference.workload;
+    let keeps = workload.keeps_foreign_values();
+    let kept = || {
+        let taken = story.notes.taken.iter().filter(move |_| keeps);
+        taken.map(|((key, _), field)| (key.to_string(), *field))
+    };
     let normal = |stage: &Stage| {
+        let stage = &without_fields(stage, kept());
         if !story.notes.deleted.is_empty() || workload.is_hasty() {
             without_generations(stage)
         } else if workload.has_neighbours() {
@@ -179,7 +192,9 @@ fn explained_writes(reference: &Reference, story: &Story, action: &FaultAction) 
         // Existing objects are applied once more.
         FaultAction::Stale(_) => round,
         // One repair, and one retry if a precondition failed because of the edit.
-        FaultAction::ForeignEdit => 2,
+        FaultAction::ForeignEdit | FaultAction::ForeignTakeOver(_) => 2,
+        // The same, and an object that no watch reports seems to be deleted: a create fails.
+        FaultAction::ForeignRelabel => 3,
         // Objects are recreated; an anchor is released, and its children get a new owner.
         FaultAction::ForeignDelete => 2 * story.notes.deleted.len(),
         // No write has to be repeated.
@@ -206,7 +221,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::learn::learn_alone;
-    use super::super::plan::Trigger;
+    use super::super::plan::{Side, Trigger};
     use super::super::workload::Workload;
     use super::*;
 
@@ -303,5 +318,27 @@ mod tests {
             };
             assert_eq!(found(&damage), ["O1"], "{field}");
         }
+    }
+
+    #[test]
+    fn foreign_value_may_stand_only_where_it_is_kept() {
+        let field = "/spec/progressDeadlineSeconds";
+        let judged = |workload: &str| {
+            let reference = learn_alone(Workload::named(workload).expect("a workload"));
+            let mut keys = reference.story.counts.keys();
+            let key = keys.find(|key| key.kind == Kind::Deployment);
+            let key = key.expect("a Deployment should exist").clone();
+            violated(&reference, &[FaultAction::ForeignTakeOver(Side::After)], |story| {
+                story.notes.taken.insert((key.clone(), "a uid".to_owned()), field);
+                let stage = &mut story.stages[0];
+                let object = stage.get_mut(&key.to_string()).expect("the object should exist");
+                *object.pointer_mut(field).expect("the field should be set") = json!(99);
+            })
+        };
+        assert_eq!(judged("web"), ["O1"]);
+        assert_eq!(judged("drift-propose"), ["O1"]);
+        let none: [&str; 0] = [];
+        assert_eq!(judged("drift-keep"), none);
+        assert_eq!(judged("drift-ignore"), none);
     }
 }

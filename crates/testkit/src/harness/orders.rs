@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use trueup_model::domain::{Route, Tls};
+use trueup_model::drift::DriftOrder;
 use trueup_model::id::{Id, Noun};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::{Body, DeletionPermit, Order, SecretValue, ServiceBody, Unit};
@@ -46,6 +47,7 @@ pub(super) fn project() -> Order {
         desired: DesiredState::Active,
         body: Body::Project,
         freeze: None,
+        drift: DriftOrder::default(),
         recorded: BTreeMap::new(),
         permit: DeletionPermit::default(),
     })

@@ -107,6 +107,12 @@ pub enum FaultAction {
     ForeignEdit,
     /// A foreign writer deletes the object right before, chosen in the same way.
     ForeignDelete,
+    /// A foreign writer removes Trueup's labels from the object right before, chosen in the same
+    /// way.
+    ForeignRelabel,
+    /// Another field manager takes over a field of the object, right before the write or right
+    /// after it, before its response is seen. Chosen in the same way.
+    ForeignTakeOver(Side),
     /// The lease ends now and is renewed this many seconds later; no writes are allowed meanwhile.
     LeaseEnds(u64),
     /// The cluster is unreachable for this many seconds.
@@ -145,6 +151,9 @@ impl FaultAction {
             Self::Hang(Side::After) => "call hangs, carried out",
             Self::ForeignEdit => "foreign edit before the write",
             Self::ForeignDelete => "foreign delete before the write",
+            Self::ForeignRelabel => "labels removed before the write",
+            Self::ForeignTakeOver(Side::Before) => "field taken over before the write",
+            Self::ForeignTakeOver(Side::After) => "field taken over before the response is seen",
             Self::LeaseEnds(_) => "lease lost for a while",
             Self::Away(_) => "cluster unreachable",
             Self::Flap(_) => "cluster flaps",

@@ -11,6 +11,7 @@ use trueup_model::key::ResourceKey;
 
 use super::layer::{Layer, NOTE};
 use super::notes::Notes;
+use super::outside;
 use super::panics;
 use super::stage::Stage;
 use super::workload::{Workload, WorkloadStep};
@@ -110,6 +111,9 @@ impl<W: World> Running<'_, W> {
             }
             self.story.wrong.extend(self.world.violations_at_rest().await);
             self.story.wrong.extend(self.lost_foreign_edits());
+            if workload.keeps_foreign_values() {
+                self.story.wrong.extend(outside::overwritten(&self.layer.notes(), self.fake));
+            }
             self.story.stages.push(self.stage());
         }
         self.record_late_writes().await;

@@ -96,6 +96,22 @@ pub fn without_generations(stage: &Stage) -> Stage {
     stage
 }
 
+/// The stage without these fields: JSON pointers, each with the key of its object.
+#[must_use]
+pub fn without_fields<'a>(
+    stage: &Stage,
+    fields: impl IntoIterator<Item = (String, &'a str)>,
+) -> Stage {
+    let mut stage = stage.clone();
+    for (key, field) in fields {
+        if let (Some(object), Some((parent, name))) = (stage.get_mut(&key), field.rsplit_once('/'))
+        {
+            forget(object, parent, name);
+        }
+    }
+    stage
+}
+
 /// The text without numbers of anchors and without uids.
 #[must_use]
 pub fn neutral(text: &str) -> String {

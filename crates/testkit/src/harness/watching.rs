@@ -139,7 +139,9 @@ impl Watching {
             | FaultAction::Lose(_)
             | FaultAction::Hang(_)
             | FaultAction::ForeignEdit
-            | FaultAction::ForeignDelete => {
+            | FaultAction::ForeignDelete
+            | FaultAction::ForeignRelabel
+            | FaultAction::ForeignTakeOver(_) => {
                 self.next = Some(event);
                 None
             }

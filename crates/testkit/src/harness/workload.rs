@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use trueup_model::drift::{AdoptMode, DriftPolicy, Verdict};
 use trueup_model::key::Kind;
 use trueup_model::spec::Spec;
 use trueup_model::template::Template;
@@ -17,7 +18,12 @@ pub struct Workload {
     pub steps: Vec<WorkloadStep>,
     /// The period of the cluster's controllers; `None` runs them at once.
     pub controllers: Option<Duration>,
+    /// The drift policy of its services.
+    pub drift: DriftPolicy,
 }
+
+/// No policy: every difference is reverted.
+const ENFORCED: DriftPolicy = DriftPolicy { verdict: None, adopt: None, rules: Vec::new() };
 
 /// The period of slow controllers, so that steps meet a rollout in progress.
 const SLOW: Duration = Duration::from_secs(7);
@@ -149,12 +155,12 @@ fn hasty(step: WorkloadStep) -> WorkloadStep {
 
 impl Workload {
     const fn new(name: &'static str, steps: Vec<WorkloadStep>) -> Self {
-        Self { name, steps, controllers: None }
+        Self { name, steps, controllers: None, drift: ENFORCED }
     }
 
     /// A workload with slow controllers.
     const fn slow(name: &'static str, steps: Vec<WorkloadStep>) -> Self {
-        Self { name, steps, controllers: Some(SLOW) }
+        Self { name, steps, controllers: Some(SLOW), drift: ENFORCED }
     }
 
     /// Whether some step does not wait for the previous one.
@@ -167,6 +173,17 @@ impl Workload {
     #[must_use]
     pub fn has_neighbours(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.inner(), WorkloadStep::Neighbour(_)))
+    }
+
+    /// Whether values of foreign writers stay.
+    #[must_use]
+    pub const fn keeps_foreign_values(&self) -> bool {
+        match (self.drift.verdict, self.drift.adopt) {
+            (Some(Verdict::Ignore), _)
+            | (Some(Verdict::Adopt), Some(AdoptMode::Keep | AdoptMode::Automatic)) => true,
+            (Some(Verdict::Adopt), Some(AdoptMode::Propose) | None)
+            | (Some(Verdict::Enforce) | None, _) => false,
+        }
     }
 
     /// A project with nothing in it.
@@ -186,6 +203,7 @@ impl Workload {
     pub fn all() -> Vec<Self> {
         let mut all = Self::lifecycles();
         all.extend(Self::storms());
+        all.extend(Self::verdicts());
         all.extend(Self::neighbours());
         all.extend(Self::rollouts());
         let routes = Self::routes().into_iter().flat_map(|(_, routes)| routes);
@@ -290,6 +308,19 @@ impl Workload {
                 "storm-namespace",
                 vec![web("web:1", 1), WorkloadStep::ForeignDeleteNamespace, WorkloadStep::Delete],
             ),
+        ]
+    }
+
+    /// A lifecycle under each verdict about drift that is not the default.
+    fn verdicts() -> Vec<Self> {
+        let lifecycle = |name, verdict, adopt| Self {
+            drift: DriftPolicy { verdict: Some(verdict), adopt, rules: Vec::new() },
+            ..Self::new(name, vec![web("web:1", 2), web("web:2", 2), WorkloadStep::Delete])
+        };
+        vec![
+            lifecycle("drift-propose", Verdict::Adopt, Some(AdoptMode::Propose)),
+            lifecycle("drift-keep", Verdict::Adopt, Some(AdoptMode::Keep)),
+            lifecycle("drift-ignore", Verdict::Ignore, None),
         ]
     }
 

@@ -17,6 +17,8 @@ mod docs;
 #[cfg(test)]
 mod domain_verification;
 #[cfg(test)]
+mod drift;
+#[cfg(test)]
 mod exact;
 #[cfg(test)]
 mod findings;
@@ -30,6 +32,8 @@ mod lifecycle;
 mod load;
 #[cfg(test)]
 mod log;
+#[cfg(test)]
+mod meddler;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]

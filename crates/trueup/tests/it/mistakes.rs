@@ -64,11 +64,11 @@ async fn missing_objects_and_timeouts_have_exit_codes() {
 async fn deletion_without_a_terminal_requires_yes() {
     let server = TestServer::new().await;
     server.declare("web", "nginx:1").await;
-    for (args, deed) in [
+    for (args, operation) in [
         (&["delete", "shop/web"][..], "delete service shop/web"),
         (&["delete", "project", "shop"], "delete project shop"),
     ] {
-        let refusal = format!("refusing to {deed} without confirmation: pass --yes");
+        let refusal = format!("refusing to {operation} without confirmation: pass --yes");
         server.trueup(args).await.failed_with(2, &[&refusal]);
         let dry = [args, &["--dry-run"]].concat();
         server.trueup(&dry).await.succeeded();

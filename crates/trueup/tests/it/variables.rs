@@ -48,6 +48,34 @@ async fn change_of_several_services_requires_yes_without_a_terminal() {
     assert_eq!(generations(&server).await, [2, 3], "its own value hides the project's from web");
 }
 
+#[tokio::test]
+async fn several_variables_are_one_generation_all_or_none() {
+    let server = TestServer::new().await;
+    for service in ["api", "web"] {
+        server.declare(service, "nginx:1").await;
+    }
+    let run = async |args: &[&str]| {
+        let args = [&["-p", "shop", "variable"][..], args, &["--yes"]].concat();
+        server.trueup(&args).await
+    };
+    let set = run(&["set", "ONE=1", "TWO=2", "THREE=3"]).await.succeeded();
+    assert!(set.out.contains("variable/TWO version 1, project shop"), "{set:?}");
+    assert_eq!(generations(&server).await, [2, 2]);
+
+    let words = ["set.APP_KEY", "is a secret that the template generates"];
+    run(&["set", "FOUR=4", "APP_KEY=mine"]).await.failed_with(1, &words);
+    run(&["delete", "ONE", "FOUR"]).await.failed_with(3, &["variable"]);
+    run(&["set", "ONE=1", "ONE=2"]).await.failed_with(2, &["`ONE` is given twice"]);
+    assert_eq!(generations(&server).await, [2, 2], "nothing was changed");
+
+    let deleted = run(&["delete", "ONE", "TWO"]).await.succeeded();
+    let line = "variable/TWO deleted, project shop";
+    assert!(deleted.out.contains(line), "{deleted:?}");
+    assert_eq!(generations(&server).await, [3, 3]);
+    let left = server.trueup(&["-p", "shop", "variable", "list"]).await.succeeded();
+    assert!(left.out.contains("THREE") && !left.out.contains("TWO"), "{left:?}");
+}
+
 /// Its value comes from a pipe, so the command cannot ask.
 #[tokio::test]
 async fn shared_secret_of_several_services_requires_yes() {

@@ -92,7 +92,7 @@ func TestEveryImageOfTheStagesHasALife(t *testing.T) {
 	delete(known, "any:1")
 	var want []string
 	for image := range known {
-		want = append(want, "localhost/simulate/"+image)
+		want = append(want, "trueup.dev/simulate/"+image)
 	}
 	slices.Sort(want)
 	if found := images(t); !slices.Equal(found, want) {
@@ -104,7 +104,7 @@ func TestImageSaysHowAPodLives(t *testing.T) {
 	life := newLife(t, "Pod")
 	for image, want := range lives() {
 		t.Run(image, func(t *testing.T) {
-			play(t, life, newPod("localhost/simulate/"+image, "ReplicaSet", core.RestartPolicyAlways), want)
+			play(t, life, newPod("trueup.dev/simulate/"+image, "ReplicaSet", core.RestartPolicyAlways), want)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestRunOfAJobEndsOrFails(t *testing.T) {
 		"never-ready:1":   {"simulate-never-ready 200ms Running (Ready False): runs, not ready"},
 	} {
 		t.Run(image, func(t *testing.T) {
-			play(t, life, newPod("localhost/simulate/"+image, "Job", core.RestartPolicyNever), want)
+			play(t, life, newPod("trueup.dev/simulate/"+image, "Job", core.RestartPolicyNever), want)
 		})
 	}
 }
@@ -138,7 +138,7 @@ func TestPodThatIsAskedToGoIsRemoved(t *testing.T) {
 				}
 				want = fmt.Sprintf("simulate-slow-stop %s deleted", duration)
 			}
-			pod := newPod("localhost/simulate/"+image, "ReplicaSet", core.RestartPolicyAlways)
+			pod := newPod("trueup.dev/simulate/"+image, "ReplicaSet", core.RestartPolicyAlways)
 			// At every moment of its life, from before its start.
 			for range 6 {
 				going := pod.DeepCopy()

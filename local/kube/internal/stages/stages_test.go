@@ -203,7 +203,7 @@ func images(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`- (localhost/simulate/\S+)`).FindAllSubmatch(all, -1)
+	found := regexp.MustCompile(`- (trueup.dev/simulate/\S+)`).FindAllSubmatch(all, -1)
 	var names []string
 	for _, match := range found {
 		names = append(names, string(match[1]))

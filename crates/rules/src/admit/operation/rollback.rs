@@ -10,6 +10,7 @@ use trueup_model::template::Template;
 
 use super::OperationContext;
 use crate::admit::template::faults;
+use crate::admit::volume::shrinkage;
 use crate::admit::{
     AdmissionRequest, FieldError, Refused, ReleaseSpec, forbidden_changes, must_live,
 };
@@ -33,8 +34,8 @@ pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
     Err(Refused::at("to", message))
 }
 
-/// The earlier release with the present resources and nodes of its plan; paused state and restart
-/// counter stay.
+/// The earlier release with the present resources and nodes of its plan; paused state, restart
+/// counter and drift policy stay.
 pub(super) fn rolled_back(
     to: Option<i64>,
     context: OperationContext<'_>,
@@ -49,6 +50,7 @@ pub(super) fn rolled_back(
     let mut next = ReleaseSpec {
         template: release.template.clone(),
         parameters: release.parameters.clone(),
+        drift: current.drift.clone(),
         spec: release.spec.clone(),
         desired: current.desired,
     };
@@ -82,10 +84,12 @@ fn errors(
         template: next.template.clone(),
         plan: next.spec.plan.clone(),
         parameters: next.parameters.clone(),
+        drift: next.drift.clone(),
     };
     let mut errors = forbidden_changes(&request, template, current);
     errors.extend(plan_error(release, plan, current));
     errors.extend(deprecation(release, template, current));
+    errors.extend(smaller_volume(next, current, release));
     errors.extend(faults(template, &next.spec).into_iter().map(|fault| {
         let message = format!(
             "generation {} is refused by a rule of today: `{}` {}; declare the service instead",
@@ -111,6 +115,17 @@ fn plan_error(release: &Release, plan: Option<&Plan>, current: &Service) -> Opti
          them"
     );
     Some(FieldError::at("plan", message))
+}
+
+/// A volume keeps its size or grows, so a release with a smaller one cannot be restored.
+fn smaller_volume(next: &ReleaseSpec, current: &Service, release: &Release) -> Option<FieldError> {
+    let (wanted, present) = shrinkage(&next.spec, current)?;
+    let message = format!(
+        "generation {} has a volume of {wanted} GiB and the present size is {present} GiB: a volume \
+         can grow, but not shrink; declare the service with the present size instead",
+        release.generation
+    );
+    Some(FieldError::at("to", message))
 }
 
 /// A deprecated version is restored only if the service has it now.

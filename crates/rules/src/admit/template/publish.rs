@@ -11,6 +11,7 @@ use super::value::{self, MOST};
 use super::{place, resolve};
 use crate::admit::spec::is_variable;
 use crate::admit::{FieldError, image};
+use crate::drift;
 
 /// How many parameters a template may have.
 const MOST_PARAMETERS: usize = 50;
@@ -58,6 +59,7 @@ pub fn check(template: &Template) -> Vec<FieldError> {
             add(format!("parameters.{name}"), message);
         }
     }
+    errors.extend(drift::admit::admit(&template.drift, "drift"));
     if errors.is_empty() {
         errors.extend(wrong_with_spec(template));
     }

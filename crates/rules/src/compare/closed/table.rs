@@ -19,7 +19,10 @@ pub(super) const EVERY: Fields = &[(
     ]),
 )];
 
-const OURS: &[&str] = &["trueup.dev/"];
+/// The prefix of our own labels and annotations.
+pub(crate) const OWN_PREFIX: &str = "trueup.dev/";
+
+const OURS: &[&str] = &[OWN_PREFIX];
 
 pub(super) const fn of(kind: Kind) -> Fields {
     match kind {

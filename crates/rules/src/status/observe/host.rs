@@ -18,7 +18,7 @@ pub fn route_state(verified: bool, route: Option<&Sighting>) -> DomainState {
         (false, _) => DomainState::Unverified,
         (true, None) => DomainState::Pending,
         (true, Some(sighting)) => match sighting.route.as_ref().map(|seen| &seen.admission) {
-            None | Some(Admission::Pending) => DomainState::Opening,
+            None | Some(Admission::Pending | Admission::Unanswered { .. }) => DomainState::Opening,
             Some(Admission::Admitted) => DomainState::Open,
             Some(Admission::Refused(_)) => DomainState::Refused,
         },
@@ -38,16 +38,30 @@ pub fn route_message(route: &Sighting) -> Option<String> {
             problem.sentence()
         )),
         Admission::Pending if route.key.kind == Kind::Ingress => Some(
-            "no ingress controller has reported an address for the host; ask the operator whether \
-             one serves it: some controllers route hosts without reporting that"
+            "no ingress controller has reported an address for the host yet; that can take some \
+             minutes"
                 .to_owned(),
         ),
+        Admission::Unanswered { class } => Some(unanswered(class.as_deref())),
         Admission::Pending => Some(
             "the gateway's controller has not accepted the host yet; if that lasts, ask the \
              operator to check the gateway"
                 .to_owned(),
         ),
     }
+}
+
+/// The message for a host that no controller answers for.
+fn unanswered(class: Option<&str>) -> String {
+    let class = match class {
+        Some(class) => format!("the ingress class `{class}`"),
+        None => "the cluster's default ingress class".to_owned(),
+    };
+    format!(
+        "no controller answers for {class}: none has reported an address for the host within five \
+         minutes; ask the operator to check that a controller serves the class; some controllers \
+         route hosts without reporting that"
+    )
 }
 
 /// The state of a host's certificate at this time.

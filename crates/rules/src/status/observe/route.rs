@@ -1,17 +1,22 @@
 //! Reads what controllers report about the routes and certificates of hosts.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use trueup_model::key::Kind;
 use trueup_model::observation::{Admission, CertificateSeen, ReportedProblem, RouteSeen};
 
 use super::pod::shortened;
+use super::runs::time;
 use super::{condition, each, text};
 
+/// How long after its creation the controller of an Ingress may take to report an address.
+const ANSWER_LIMIT: SignedDuration = SignedDuration::from_mins(5);
+
 /// What the controller of an Ingress or HTTPRoute reports; `None` for other kinds.
-pub(super) fn route_seen(kind: Kind, object: &Value) -> Option<RouteSeen> {
+pub(super) fn route_seen(kind: Kind, object: &Value, as_of: Timestamp) -> Option<RouteSeen> {
     let spec = &object["spec"];
     let (host, admission) = if kind == Kind::Ingress {
-        (&spec["rules"][0]["host"], of_ingress(object))
+        (&spec["rules"][0]["host"], of_ingress(object, as_of))
     } else if kind == Kind::HttpRoute {
         (&spec["hostnames"][0], of_http_route(object))
     } else {
@@ -21,9 +26,22 @@ pub(super) fn route_seen(kind: Kind, object: &Value) -> Option<RouteSeen> {
 }
 
 /// An Ingress has no conditions: its controller reports the addresses at which it routes the host.
-fn of_ingress(object: &Value) -> Admission {
+fn of_ingress(object: &Value, as_of: Timestamp) -> Admission {
     let is_reported = each(&object["status"]["loadBalancer"]["ingress"]).next().is_some();
-    if is_reported { Admission::Admitted } else { Admission::Pending }
+    if is_reported {
+        Admission::Admitted
+    } else if answer_due(object).is_some_and(|due| as_of >= due) {
+        let class = object["spec"]["ingressClassName"].as_str().map(str::to_owned);
+        Admission::Unanswered { class }
+    } else {
+        Admission::Pending
+    }
+}
+
+/// By when the controller of this Ingress should have reported an address.
+#[must_use]
+pub fn answer_due(ingress: &Value) -> Option<Timestamp> {
+    time(&ingress["metadata"], "creationTimestamp")?.checked_add(ANSWER_LIMIT).ok()
 }
 
 /// The conditions of an HTTPRoute that say whether its gateway routes the host.

@@ -52,12 +52,43 @@ fn an_ingress_is_open_once_its_controller_reports_an_address() {
         let seen = ingress(&silent);
         assert_eq!(state(&seen), DomainState::Opening, "{silent}");
         let message = route_message(&seen).expect("a message");
-        assert!(message.contains("without reporting that"), "{message}");
+        assert!(message.contains("has reported an address for the host yet"), "{message}");
     }
     let seen = ingress(&status(json!([{"ip": "203.0.113.7"}])));
     assert_eq!((state(&seen), route_message(&seen)), (DomainState::Open, None));
     let host = seen.route.map(|route| route.host);
     assert_eq!(host.as_deref(), Some("www.example.org"), "the first by name");
+}
+
+/// Nothing in the cluster says that no controller serves a class: only time does.
+#[test]
+fn a_host_without_an_answer_for_five_minutes_names_its_class() {
+    for (class, expected) in
+        [(Some("nginx"), "ingress class `nginx`"), (None, "the cluster's default ingress class")]
+    {
+        let mut world = running(with_issuer());
+        let key = key(&world, Kind::Ingress);
+        let now = world.observation(true).as_of;
+        let mut seen = |age: i64, status: Value| {
+            let created = now.checked_sub(SignedDuration::from_secs(age)).expect("a time");
+            world.server.edit(&key, |object| {
+                object["metadata"]["creationTimestamp"] = json!(created);
+                object["spec"]["ingressClassName"] = json!(class);
+                object["status"] = status;
+            });
+            let objects = world.observation(true).objects;
+            objects.into_iter().find(|one| one.key == key).expect("a sighting")
+        };
+        let silent = seen(299, json!({}));
+        assert_eq!(silent.route.map(|route| route.admission), Some(Admission::Pending));
+        let late = seen(300, json!({}));
+        assert_eq!(state(&late), DomainState::Opening);
+        let message = route_message(&late).expect("a message");
+        assert!(message.contains(expected) && message.contains("ask the operator"), "{message}");
+        // A late answer counts.
+        let address = json!({"loadBalancer": {"ingress": [{"ip": "203.0.113.7"}]}});
+        assert_eq!(state(&seen(9999, address)), DomainState::Open);
+    }
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn first(
         object_name: names::object_name(name, id),
         template: release.template,
         parameters: release.parameters,
+        drift: release.drift,
         spec: release.spec,
         desired: release.desired,
         generation: 1,
@@ -165,6 +166,7 @@ fn next_release(current: &Service, release: ReleaseSpec, now: Timestamp) -> Serv
     Service {
         template: release.template,
         parameters: release.parameters,
+        drift: release.drift,
         spec: release.spec,
         desired: release.desired,
         ..next(current.clone(), now)

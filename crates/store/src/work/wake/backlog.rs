@@ -90,18 +90,6 @@ impl App {
 }
 
 impl Worker {
-    /// The number of queued and of running wakes.
-    ///
-    /// # Errors
-    /// The database cannot be reached.
-    pub async fn count_wakes(&self) -> Result<(i64, i64), Error> {
-        Ok(sqlx::query_as(
-            "select count(*) filter (where state = 'queued'), count(*) filter (where state = 'running') from wakes",
-        )
-        .fetch_one(self.pool())
-        .await?)
-    }
-
     /// The load of each lane of a cluster; empty lanes are left out.
     ///
     /// # Errors

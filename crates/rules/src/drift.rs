@@ -1,0 +1,7 @@
+//! Drift: what is decided about differences between a cluster and its desired state.
+
+pub mod admit;
+pub mod adopt;
+pub mod decide;
+pub mod price;
+pub mod regression;
