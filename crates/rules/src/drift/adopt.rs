@@ -71,9 +71,6 @@ pub fn adopt(divergence: &Divergence, context: AdoptContext<'_>) -> Result<Adopt
     if trial::is_desired(divergence, context) {
         return Err(AdoptRefusal::Unchanged { field: divergence.field.clone() });
     }
-    if !trial::is_current(divergence, context) {
-        return Err(AdoptRefusal::Outdated { field: divergence.field.clone() });
-    }
     let mut refusal = None;
     for (name, parameter) in &template.parameters {
         let now = current.parameters.get(name).or(parameter.default.as_ref());
@@ -84,6 +81,9 @@ pub fn adopt(divergence: &Divergence, context: AdoptContext<'_>) -> Result<Adopt
             continue;
         }
         match release(divergence, (name.as_str(), parameter), &parameters, template, context) {
+            Ok(_) if !trial::is_current(divergence, context) => {
+                return Err(AdoptRefusal::Outdated { field: divergence.field.clone() });
+            }
             Ok(release) => {
                 let ReleaseSpec { parameters, spec, .. } = release;
                 return Ok(Adoption { parameter: name.clone(), value, parameters, spec });

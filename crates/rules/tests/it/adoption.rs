@@ -172,6 +172,18 @@ fn a_disk_that_was_enlarged_is_adopted_if_it_is_the_only_one() {
     assert!(matches!(refused, AdoptRefusal::More { .. }), "{refused}");
 }
 
+/// The owner saw another desired value than the one that would be replaced.
+#[test]
+fn a_value_is_not_adopted_over_a_newer_request() {
+    let web = stage("web", json!({"image": "nginx:1", "replicas": 2}));
+    let edit = divergence(&web.1, Kind::Deployment, "spec.replicas", json!(5));
+    for (wanted, outdated) in [(json!(2), false), (json!(1), true)] {
+        let decided = decide(&web, &Divergence { wanted, ..edit.clone() });
+        let field = "spec.replicas".to_owned();
+        assert_eq!(decided == Err(AdoptRefusal::Outdated { field }), outdated, "{decided:?}");
+    }
+}
+
 #[test]
 fn a_value_out_of_bounds_is_refused_with_the_bound() {
     let minecraft = stage("minecraft", json!({}));

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::drift::{Divergence, DivergenceClass, DivergenceState, Verdict};
 use trueup_model::event::{ConflictRaised, Fact, Source};
-use trueup_model::id::{ConflictId, ServiceId};
+use trueup_model::id::{ConflictId, OrgId, ServiceId};
 use trueup_model::key::ResourceKey;
 use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome, Report};
@@ -26,6 +26,7 @@ use crate::db::pool::Tx;
 use crate::sold::{self, Sold};
 use crate::status::NewStatus;
 use crate::work::lease::Lease;
+use crate::work::report::desired_states;
 use entry::{Change, Entry};
 use ledger::Ledger;
 use rows::{Fight, Owner};
@@ -85,6 +86,11 @@ pub(super) async fn record(
     if drifts.is_empty() {
         return Ok(());
     }
+    // Read after the rows were locked: a decision that ended one of them accepted a generation before
+    // that, and a report of an older generation must not open it again.
+    let units: Vec<(Unit, OrgId)> =
+        drifts.iter().map(|drift| (drift.report.unit, drift.report.org)).collect();
+    let accepted = desired_states(tx, &units).await?;
     let services: Vec<ServiceId> =
         drifts.iter().filter_map(|drift| service(drift.report.unit)).collect();
     let sold = sold::load(tx, &services).await?;
@@ -96,7 +102,8 @@ pub(super) async fn record(
         let sold = service(unit).and_then(|service| sold.get(&service));
         let Some(owner) = owner(drift.report, sold) else { continue };
         let known = stored.remove(&unit).unwrap_or_default();
-        let ledger = drift.enter(known, sold, now);
+        let accepted = accepted.get(&unit).map(|(_, generation)| *generation);
+        let ledger = drift.enter(known, sold, accepted, now);
         facts.insert(unit, ledger.facts);
         let fight = |(at, by)| Fight { owner, at, by };
         fights.extend(ledger.fights.into_iter().map(fight));
@@ -128,7 +135,13 @@ impl Drift<'_> {
     }
 
     /// What the report changes about the divergences of its unit.
-    fn enter<'s>(&self, entries: Vec<Entry>, sold: Option<&'s Sold>, now: Timestamp) -> Ledger<'s> {
+    fn enter<'s>(
+        &self,
+        entries: Vec<Entry>,
+        sold: Option<&'s Sold>,
+        accepted: Option<i64>,
+        now: Timestamp,
+    ) -> Ledger<'s> {
         let Self { report, new: NewStatus { inputs, status, .. } } = self;
         let mut ledger = Ledger {
             entries,
@@ -136,7 +149,7 @@ impl Drift<'_> {
             fights: Vec::new(),
             sold,
             generation: report.generation,
-            outdated: report.generation < inputs.generation,
+            outdated: report.generation < accepted.unwrap_or(inputs.generation),
             now,
         };
         if inputs.absent {

@@ -183,7 +183,7 @@ fn latest_observation(report: &Report, last: Option<&Inputs>) -> Observation {
 ///
 /// Deleted units are left out: a verified absence is final, and a late or repeated report cannot
 /// revert it.
-async fn desired_states(
+pub(super) async fn desired_states(
     tx: &mut Tx,
     units: &[(Unit, OrgId)],
 ) -> Result<BTreeMap<Unit, (DesiredState, i64)>, Error> {

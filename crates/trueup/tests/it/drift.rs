@@ -79,18 +79,22 @@ impl<'a> Drifting<'a> {
             .await;
     }
 
-    /// The newest divergence of its number of pods, once it has this state.
-    async fn divergence(&self, state: DivergenceState) -> Divergence {
+    /// The newest divergence of its number of pods.
+    async fn newest(&self) -> Option<Divergence> {
         let wanted = DivergenceQuery {
             project: Some(PROJECT.to_owned()),
             service: Some(self.name.to_owned()),
             ended: true,
             ..DivergenceQuery::default()
         };
+        let all = self.client.divergence_list(&wanted).await.ok()?.items;
+        all.into_iter().rfind(|one| one.difference.field == REPLICAS)
+    }
+
+    /// The newest divergence of its number of pods, once it has this state.
+    async fn divergence(&self, state: DivergenceState) -> Divergence {
         eventually(&format!("a divergence that is {state}"), SOON, || async {
-            let all = self.client.divergence_list(&wanted).await.ok()?.items;
-            let newest = all.into_iter().rfind(|one| one.difference.field == REPLICAS);
-            newest.filter(|one| one.difference.state == state)
+            self.newest().await.filter(|one| one.difference.state == state)
         })
         .await
     }
@@ -141,8 +145,14 @@ async fn p01_status_and_cost_tell_of_a_change_while_it_stands() {
     let name = format!("{PROJECT}/told");
     let freeze = ["freeze", &name, "--reason", "a change that stands"];
     drifting.install.trueup(&freeze).await.succeeded();
-    drifting.meddler.scale(&drifting.deployment, 5).await;
-    let open = drifting.divergence(DivergenceState::Open).await;
+    // The executor learns of the freeze a moment later: a change before that is reverted.
+    let open = eventually("a divergence that is open", SOON, || async {
+        if drifting.replicas().await == Some(2) {
+            drifting.meddler.scale(&drifting.deployment, 5).await;
+        }
+        drifting.newest().await.filter(|one| one.difference.state == DivergenceState::Open)
+    })
+    .await;
     assert_eq!((&open.difference.wanted, &open.difference.live), (&json!(2), &json!(5)));
     assert_eq!(open.difference.by.as_deref(), Some(MEDDLER));
     let hourly = open.hourly.expect("pods should have a price");
