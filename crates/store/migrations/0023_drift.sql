@@ -112,4 +112,5 @@ end $$;
 grant select, update (state, gone_at, ended_at, decided_by) on divergences to trueup_app;
 grant select, update (decision, settled_by, settled_at, holds_until) on conflicts to trueup_app;
 grant select, insert, update on divergences to trueup_worker;
-grant select, insert on conflicts to trueup_worker;
+-- It updates none: the grant lets it lock a row that is being settled.
+grant select, insert, update (manager) on conflicts to trueup_worker;

@@ -183,6 +183,15 @@ pub(super) async fn raise<'a>(
     now: Timestamp,
 ) -> Result<Vec<(ConflictId, &'a Fight)>, Error> {
     let new: Vec<(ConflictId, &Fight)> = fights.iter().map(|fight| (new_id(now), fight)).collect();
+    // Waits for a decision that is being recorded, so that the next statement sees it.
+    sqlx::query(
+        "select from conflicts c where c.cluster_id = $1 and c.subject_id = any($2)
+         order by c.id for update",
+    )
+    .bind(lease.scope.uuid())
+    .bind(fights.iter().map(|fight| unit_uuid(fight.owner.unit)).collect::<Vec<_>>())
+    .execute(&mut **tx)
+    .await?;
     let raised: Vec<(Uuid,)> = sqlx::query_as(
         "insert into conflicts (cluster_id, raised_at, id, org_id, project_id, subject_kind, subject_id,
                                 kind, namespace, name, field, manager)
