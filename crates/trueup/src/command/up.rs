@@ -13,7 +13,7 @@ use trueup_model::crash;
 
 use super::build_progress;
 use crate::config::{self, Config, Flags};
-use crate::install::Install;
+use crate::install::{Install, Lock};
 use crate::{logging, serve};
 use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::connect::context::Context;
@@ -40,11 +40,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let config = config::load(&args.flags, &context.data_dir).valid()?;
     let install = Install::open(&context.data_dir)?;
-    let Some(lock) = install.lock()? else {
-        let client = wait_for_other(context, &install).await?;
-        context.terminal.note("Trueup is already up here.")?;
-        print_summary(context.terminal, &install, &client)?;
-        return Ok(Exit::Ok);
+    let lock = match install.lock()? {
+        Some(lock) => lock,
+        None => match wait_for_other(context, &install).await? {
+            Other::Gone(lock) => lock,
+            Other::Up(client) => {
+                context.terminal.note("Trueup is already up here.")?;
+                print_summary(context.terminal, &install, &client)?;
+                return Ok(Exit::Ok);
+            }
+        },
     };
     if args.detach {
         drop(lock);
@@ -77,12 +82,29 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     served.and(announced).map(|()| Exit::Ok)
 }
 
-/// Waits until the process that serves this install is ready: it may still be starting.
-async fn wait_for_other(context: &Context, install: &Install) -> anyhow::Result<ClientFile> {
+/// What became of the process that holds the lock of this install.
+enum Other {
+    /// It serves the install.
+    Up(ClientFile),
+    /// It ended.
+    Gone(Lock),
+}
+
+/// Waits until the process that serves this install is ready, or has ended.
+///
+/// It may still be starting. And a killed process holds its lock until its last thread has ended,
+/// which can be after the process itself is gone; its client file stays.
+async fn wait_for_other(context: &Context, install: &Install) -> anyhow::Result<Other> {
     let answers = async {
         loop {
-            if let Some(client) = ClientFile::read(install.dir())? {
-                return anyhow::Ok(client);
+            if let Some(lock) = install.lock()? {
+                return anyhow::Ok(Other::Gone(lock));
+            }
+            let recorded = std::fs::read_to_string(install.pid_file()).unwrap_or_default();
+            let other = serde_json::from_str::<supervise::Process>(&recorded).ok();
+            let is_alive = other.is_some_and(|other| other.is_alive());
+            if let (true, Some(client)) = (is_alive, ClientFile::read(install.dir())?) {
+                return Ok(Other::Up(client));
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
