@@ -13,6 +13,7 @@ use trueup_model::key::Kind;
 use crate::admit::FieldError;
 
 pub use protected::is_protected;
+pub(crate) use protected::{holds_protected, is_ownership};
 pub use words::{PolicyWords, RuleWords, read};
 
 /// How many rules a policy may have.

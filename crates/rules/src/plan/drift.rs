@@ -9,19 +9,18 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::Value;
 use trueup_model::drift::{Divergence, DivergenceClass, DivergenceState, FieldRef, Verdict};
-use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::key::ResourceKey;
 use trueup_model::order::Order;
 
 use super::evidence::evidence;
 use super::keep::with_live_values;
 use super::stamp::{Stamp, StampEdit};
-use crate::compare::closed::{self, OWN_PREFIX};
+use crate::compare::closed;
 use crate::compare::diff::{FieldDifference, differences, first_difference};
 use crate::compare::owner;
 use crate::compare::path::Path;
-use crate::drift::admit::is_protected;
-use crate::drift::decide::{Handling, covers, decide, decision};
-use crate::render::names;
+use crate::drift::admit::{holds_protected, is_ownership};
+use crate::drift::decide::{Handling, decide, decision};
 use crate::render::proof::ProofKey;
 
 /// A live object that is compared with its desired state.
@@ -192,28 +191,6 @@ fn recorded_path(path: String) -> String {
     }
     let start: String = path.replace('\0', "\u{fffd}").chars().take(LONGEST_PATH / 4).collect();
     format!("{start}…")
-}
-
-/// Whether something inside of this value is always enforced. A whole container or volume is one
-/// difference, and what it contains decides.
-fn holds_protected(kind: Kind, path: &str, value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.iter().any(|(name, below)| {
-            let path = format!("{path}.{name}");
-            is_protected(kind, &path).is_some() || holds_protected(kind, &path, below)
-        }),
-        Value::Array(list) => list.iter().any(|below| holds_protected(kind, path, below)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-/// Whether a field says that an object is ours: proof, stamp, our labels, owners, our finalizer.
-fn is_ownership(field: &str) -> bool {
-    let place = ["metadata.labels.", "metadata.annotations."];
-    let name = place.iter().find_map(|prefix| field.strip_prefix(prefix));
-    covers("metadata.ownerReferences", field)
-        || covers("metadata.finalizers", field)
-        || name.is_some_and(|name| name.starts_with(OWN_PREFIX) || name == names::MANAGED_BY)
 }
 
 /// The object at a recorded key is gone: another writer deleted it.

@@ -13,7 +13,7 @@ use trueup_rules::compare::diff::first_difference;
 use trueup_rules::plan::{Action, plan_after};
 
 use crate::closed::{key_of, put, running};
-use crate::properties::{edit, leaves, service, template};
+use crate::properties::{edit, leaves, service, template, written};
 use crate::world::{ROUNDS, World};
 use crate::{given, seed};
 
@@ -333,19 +333,7 @@ proptest! {
         let mut world = service(template);
         let policy = DriftPolicy { verdict: Some(Verdict::Ignore), ..DriftPolicy::default() };
         world.order.drift = given::drift(policy);
-        let written: Vec<(ResourceKey, Value)> = world
-            .reconcile()
-            .rounds
-            .into_iter()
-            .flatten()
-            .filter_map(|action| match action {
-                Action::Apply { key, object, .. } => Some((key, object)),
-                Action::Prune { .. }
-                | Action::Delete { .. }
-                | Action::ReleaseAnchor { .. }
-                | Action::VerifyAbsence => None,
-            })
-            .collect();
+        let written = written(&mut world);
         let (key, ours) = &written[which.index(written.len())];
         let all = leaves(key.kind, ours);
         let path = &all[leaf.index(all.len())];

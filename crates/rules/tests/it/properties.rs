@@ -120,6 +120,20 @@ fn pick(world: &World, which: &Index) -> Option<ResourceKey> {
     (!keys.is_empty()).then(|| keys[which.index(keys.len())].clone())
 }
 
+/// Reconciles, and returns the objects that this wrote.
+pub(crate) fn written(world: &mut World) -> Vec<(ResourceKey, Value)> {
+    let actions = world.reconcile().rounds.into_iter().flatten();
+    actions
+        .filter_map(|action| match action {
+            Action::Apply { key, object, .. } => Some((key, object)),
+            Action::Prune { .. }
+            | Action::Delete { .. }
+            | Action::ReleaseAnchor { .. }
+            | Action::VerifyAbsence => None,
+        })
+        .collect()
+}
+
 /// The pointers of all leaves that another writer can change: neither identity nor immutable
 /// fields.
 pub(crate) fn leaves(kind: Kind, object: &Value) -> Vec<String> {
@@ -254,19 +268,7 @@ proptest! {
         gone in any::<bool>(),
     ) {
         let mut world = service(template);
-        let written: Vec<(ResourceKey, Value)> = world
-            .reconcile()
-            .rounds
-            .into_iter()
-            .flatten()
-            .filter_map(|action| match action {
-                Action::Apply { key, object, .. } => Some((key, object)),
-                Action::Prune { .. }
-                | Action::Delete { .. }
-                | Action::ReleaseAnchor { .. }
-                | Action::VerifyAbsence => None,
-            })
-            .collect();
+        let written = written(&mut world);
         let (key, ours) = &written[which.index(written.len())];
         let all = leaves(key.kind, ours);
         let path = &all[leaf.index(all.len())];

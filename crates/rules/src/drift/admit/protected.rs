@@ -3,9 +3,11 @@
 //! They carry ownership, isolation between projects, or the security of pods. A writer who could
 //! change them for good could take objects from Trueup or leave their project.
 
+use serde_json::Value;
 use trueup_model::key::Kind;
 
 use super::paths::pod_template;
+use crate::compare::closed::OWN_PREFIX;
 use crate::drift::decide::covers;
 use crate::render::names;
 
@@ -16,9 +18,6 @@ const SECURITY: &str = "it limits what a container may do";
 const SECRETS: &str = "it holds secret values; `trueup secret set` changes them";
 const HOSTS: &str = "only verified hosts are routed; `trueup domain add` adds one";
 const REACHABLE: &str = "endpoints and domains decide what is reachable from outside";
-
-/// The prefix of our own labels and annotations.
-const OURS: &str = "trueup.dev/";
 
 /// Why a field is always enforced, if it is; an empty field stands for the whole object.
 #[must_use]
@@ -58,16 +57,32 @@ const fn of_kind(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Owners, finalizers, and labels and annotations of our own.
-fn of_metadata(field: &str) -> Option<&'static str> {
+/// Whether a field says that an object is ours: owners, finalizers, and our labels and annotations,
+/// among them the proof and the stamp.
+pub(crate) fn is_ownership(field: &str) -> bool {
     let name = ["metadata.labels.", "metadata.annotations."]
         .into_iter()
         .find_map(|prefix| field.strip_prefix(prefix));
-    let is_ours = name.is_some_and(|name| name.starts_with(OURS) || name == names::MANAGED_BY);
-    let is_owner = ["metadata.ownerReferences", "metadata.finalizers"]
-        .into_iter()
-        .any(|outer| covers(outer, field));
-    (is_ours || is_owner).then_some(OWNERSHIP)
+    name.is_some_and(|name| name.starts_with(OWN_PREFIX) || name == names::MANAGED_BY)
+        || covers("metadata.ownerReferences", field)
+        || covers("metadata.finalizers", field)
+}
+
+fn of_metadata(field: &str) -> Option<&'static str> {
+    is_ownership(field).then_some(OWNERSHIP)
+}
+
+/// Whether something inside of this value is always enforced. A whole container or volume is one
+/// difference, and what it contains decides.
+pub(crate) fn holds_protected(kind: Kind, path: &str, value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, below)| {
+            let path = format!("{path}.{name}");
+            is_protected(kind, &path).is_some() || holds_protected(kind, &path, below)
+        }),
+        Value::Array(list) => list.iter().any(|below| holds_protected(kind, path, below)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Fields of a pod template.
