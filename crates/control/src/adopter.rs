@@ -2,7 +2,7 @@
 //!
 //! A value whose policy needs no approval is adopted through the door, like any change of its
 //! service. If the door refuses it, the proposal is rejected with the reason, and the executor
-//! reverts the value. A proposal that nobody decided about in time expires.
+//! reverts the value. A proposal without a decision in time expires.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,7 +27,7 @@ use crate::write::answer::if_generation;
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, WriteRequest};
 
-/// How far back a report goes, unless it is told.
+/// How far back a report goes by default.
 const REPORTED: SignedDuration = SignedDuration::from_hours(7 * 24);
 const SECONDS_PER_HOUR: i128 = 3600;
 

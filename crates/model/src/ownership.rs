@@ -184,7 +184,7 @@ pub const LOOPS: &[Loop] = &[
         mechanism: Mechanism::Janitor,
         writes: "proposals that are rejected or expire; through the door, adopted values",
         wakes: "polls every 2 seconds",
-        net: "the next poll; a proposal that nobody decides about expires after a day",
+        net: "the next poll; a proposal without a decision expires after a day",
     },
     Loop {
         name: "preview filler",

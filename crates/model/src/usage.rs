@@ -2,7 +2,7 @@
 //!
 //! Usage is derived from observations, never from what was requested. A meter is a measured
 //! quantity. An interval is how much of it one object used in a half-open span. A gap is a time in
-//! which nobody observed an object: a row with a policy, never a zero.
+//! which an object was not observed: a row with a policy, never a zero.
 
 mod meter;
 mod span;
@@ -138,7 +138,7 @@ pub struct UsageInterval {
     pub flags: Flags,
 }
 
-/// A time in which an object may have existed, and nobody observed it.
+/// A time in which an object may have existed, and was not observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Whose object it is.

@@ -183,7 +183,7 @@ pub enum Refusal {
         what: &'static str,
         /// What became of it.
         decision: String,
-        /// Who decided; `None` if nobody had to.
+        /// Who decided; `None` if no decision was needed.
         by: Option<String>,
         /// When.
         at: Timestamp,

@@ -126,7 +126,7 @@ async fn p04_object_without_our_proof_is_never_deleted_or_taken_over_under_any_v
     .await;
 }
 
-/// Whoever removes our marks from an object does not get it: not even a policy to ignore
+/// A writer who removes our marks from an object does not get it: not even a policy to ignore
 /// everything applies to them.
 #[tokio::test]
 async fn p04_removed_marks_of_our_object_are_restored_under_every_verdict() {
@@ -187,7 +187,7 @@ async fn p05_a_fight_stops_and_names_both_writers() {
     scene.live_until(|live| image(live) == "example:1").await;
     assert_eq!(scene.live().await["spec"]["replicas"], 6);
 
-    // Settled: ours. From now on nobody counts.
+    // Settled: ours. From now on rounds are not counted.
     scene.order.drift.fields.insert(at, FieldDecision::Enforce { until: None });
     let _passed = scene.rig.executor.order(scene.order.clone()).await;
     scene.live_until(|live| live["spec"]["replicas"] == 2).await;

@@ -81,7 +81,7 @@ pub enum DivergenceState {
     Superseded,
     /// Ended: the proposal was rejected.
     Rejected,
-    /// Ended: nobody decided about the proposal in time.
+    /// Ended: there was no decision about the proposal in time.
     Expired,
 }
 

@@ -54,7 +54,7 @@ impl Meter {
     #[must_use]
     pub const fn sources(self) -> &'static [Source] {
         match self {
-            // A pod on a node that nobody watches is not known to be delivered.
+            // A pod on an unwatched node is not known to be delivered.
             Self::PodSeconds
             | Self::CpuMilliSeconds
             | Self::MemoryMibSeconds
@@ -76,7 +76,7 @@ pub enum Source {
     Pods,
     /// The watch of nodes.
     Nodes,
-    /// The watch of claims. A volume without a claim belongs to nobody's usage.
+    /// The watch of claims. A volume without a claim is not metered.
     Claims,
     /// Counters of sent bytes.
     Traffic,

@@ -1,4 +1,4 @@
-//! Regressions: a healthy service that became worse although nobody changed it.
+//! Regressions: a healthy service that became worse without a change of its desired state.
 //!
 //! It is a divergence like any other, with its own start, end and price, but no writer is known and
 //! nothing can be reverted: Kubernetes repairs pods, and the status says what keeps them away.

@@ -25,7 +25,7 @@ const WHOLE_PPM: u32 = 1_000_000;
 pub enum LineClass {
     /// The org pays.
     Charged,
-    /// Nobody: nothing ran, and simulated usage is not charged.
+    /// No payer: nothing ran, and simulated usage is not charged.
     Simulated,
     /// The provider: it was not delivered.
     UnderDelivered,

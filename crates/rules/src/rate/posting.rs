@@ -157,7 +157,7 @@ fn balances(line: &Line) -> Balances {
     balances
 }
 
-/// The account that is debited; `None` for a line that nobody bears.
+/// The account that is debited; `None` for a line without a payer.
 fn debtor(line: &Line) -> Option<Account> {
     match line.key.class {
         LineClass::Charged => Some(Account::Receivable(line.key.org)),

@@ -20,7 +20,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// What nobody used. A negative amount means that more was metered than existed, which is a
+    /// What was not used. A negative amount means that more was metered than existed, which is a
     /// billing incident.
     #[must_use]
     pub const fn idle(&self) -> i128 {

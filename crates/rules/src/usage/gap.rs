@@ -1,4 +1,4 @@
-//! Gaps: an object ended while nobody observed it.
+//! Gaps: an object ended while it was not observed.
 //!
 //! A gap in a watch is no gap in usage if the object is observed again: its uid and the timestamps
 //! of its containers prove that it existed all the time. Only an end that was not observed leaves

@@ -190,7 +190,7 @@ fn three_rounds_within_ten_minutes_are_a_fight() {
     }
     let mut settled = fought(all(Enforce, None), replicas, &[3, 2, 1]);
     settled.fields.insert(field(replicas), FieldDecision::Enforce { until: None });
-    assert_eq!(decide(&settled, &field(replicas), now), revert(Enforce), "nobody counts");
+    assert_eq!(decide(&settled, &field(replicas), now), revert(Enforce), "rounds are not counted");
 }
 
 /// Neither a policy nor a decision nor a fight gives an object or a project away.

@@ -77,7 +77,7 @@ fn time_on_a_lost_node_is_under_delivered() {
     story.ready("n1", false, 100);
     story.ready("n1", true, 160);
     story.ready("n1", false, 200);
-    // The pod is removed by force; nobody saw its container end.
+    // The pod is removed by force; the end of its container was not observed.
     story.gone((Kind::Pod, "p1"), None, 500);
     let usage = used(&story.transitions, &[], &heard(600), GapPolicy::Free);
     assert_eq!(

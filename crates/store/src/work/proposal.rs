@@ -65,7 +65,7 @@ impl Worker {
         rows.iter().map(waiting).collect()
     }
 
-    /// Ends the proposals of a cluster that nobody decided about in time, and wakes the units whose
+    /// Ends the proposals of a cluster without a decision in time, and wakes the units whose
     /// value was kept until now; returns how many ended.
     ///
     /// # Errors
