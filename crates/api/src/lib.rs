@@ -5,15 +5,18 @@
 //! Request bodies are strict: unknown fields are rejected. Wire types are separate from the model,
 //! so that the model can change without changing what clients see.
 
+pub mod billing;
 pub mod client;
 pub mod cluster;
 pub mod conflict;
+pub mod cost;
 pub mod domain;
 pub mod drift;
 pub mod endpoint;
 pub mod event;
 pub mod finding;
 pub mod freeze;
+pub mod ledger;
 pub mod log;
 pub mod org;
 pub mod plan;

@@ -93,6 +93,14 @@ schemas! {
     ResourceAmount => integer(0, i64::MAX);
     /// A number of pods.
     Pods => integer(1, i64::from(MAX_PODS));
+    /// The month of a billing period.
+    BillingMonth => text("^[0-9]{4}-(?:0[1-9]|1[0-2])$", 7, 7);
+    /// The IANA name of a time zone.
+    TimeZoneName => text("^[A-Za-z0-9_+/-]+$", 1, 64);
+    /// A percentage with up to four decimal places.
+    TaxPercent => text(r"^(?:100|[0-9]{1,2}(?:\.[0-9]{1,4})?)$", 1, 7);
+    /// The number of a ledger entry; 0 for the beginning.
+    LedgerPosition => integer(0, i64::MAX);
     /// A percentage.
     Percent => integer(1, 100);
     /// The name of a Kubernetes object.

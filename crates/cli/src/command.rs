@@ -3,10 +3,12 @@
 pub mod api;
 pub mod apply;
 pub mod audit;
+pub mod billing;
 pub mod catalog;
 pub mod cluster;
 pub mod conflicts;
 pub mod context;
+pub mod cost;
 pub mod delete;
 pub mod describe;
 pub mod domain;
@@ -21,6 +23,7 @@ pub mod findings;
 pub mod freeze;
 pub mod get;
 pub mod history;
+pub mod ledger;
 pub mod logs;
 pub mod operation;
 pub mod org;
@@ -70,6 +73,9 @@ pub enum Command {
     Drift(drift::Args),
     Approve(drift::ApproveArgs),
     Conflicts(conflicts::Args),
+    Cost(cost::Args),
+    Ledger(ledger::Args),
+    Billing(billing::Args),
     Run(run::Args),
     Delete(delete::Args),
     Receipts(receipt::ListArgs),
@@ -125,6 +131,9 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Drift(args) => Box::pin(drift::run(args, context)).await?,
         Command::Approve(args) => Box::pin(drift::approve(args, context)).await?,
         Command::Conflicts(args) => Box::pin(conflicts::run(args, context)).await?,
+        Command::Cost(args) => Box::pin(cost::run(args, context)).await?,
+        Command::Ledger(args) => Box::pin(ledger::run(args, context)).await?,
+        Command::Billing(args) => Box::pin(billing::run(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,
         Command::Receipts(args) => Box::pin(receipt::list(args, context)).await?,

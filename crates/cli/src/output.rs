@@ -1,5 +1,6 @@
 //! What people read: tables, lines, colour and progress; and the same as JSON or YAML for programs.
 
+pub mod bar;
 pub mod drift;
 pub mod event_line;
 pub mod format;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_cluster::kube::DEADLINE;
@@ -14,6 +14,7 @@ use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Notices, Parts};
 use trueup_model::cluster::Freshness;
 use trueup_model::freeze::Freeze;
 use trueup_model::report::Report;
+use trueup_model::usage::GapPolicy;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Decryptor;
 use trueup_rules::render::proof::ProofKey;
@@ -38,6 +39,7 @@ use crate::report_writer::ReportWriter;
 use crate::reprojector::Reprojector;
 use crate::service_meter::ServiceMeter;
 use crate::silence::Silence;
+use crate::usage_meter::UsageMeter;
 
 /// How often freezes are read without a notification.
 const FREEZE_POLL: Duration = Duration::from_secs(1);
@@ -66,6 +68,8 @@ pub struct LeaseHolder {
     pub master_key: [u8; 32],
     /// Decrypts the secrets that users set.
     pub decryptor: Decryptor,
+    /// What a time without observation costs.
+    pub gap_policy: GapPolicy,
 }
 
 /// An acquired lease, and what was read with it.
@@ -132,7 +136,11 @@ impl LeaseHolder {
         let freeze = within(&*self.clock, self.worker.find_freeze(self.cluster_id)).await?;
         // Before this holder records its own: a gap begins where the previous holder's watch ended.
         let before = within(&*self.clock, self.worker.freshness(self.cluster_id)).await;
-        let before = before.unwrap_or_default();
+        let mut before = before.unwrap_or_default();
+        // What was heard and never recorded is part of the gap.
+        let recorded = within(&*self.clock, self.worker.watermarks(self.cluster_id)).await?;
+        let known = recorded.iter().filter_map(|(source, at)| Some((source.kind()?, at.seen_at)));
+        before.heard.extend(known);
         Ok(Some(Acquired { lease, fence, freeze, before }))
     }
 
@@ -199,13 +207,7 @@ impl LeaseHolder {
             lease,
         };
         loops.spawn(adopter.run());
-        let recorder = Recorder {
-            worker: self.worker.clone(),
-            clock: Arc::clone(&self.clock),
-            observer,
-            notices,
-        };
-        loops.spawn(recorder.run());
+        self.start_usage(observer, notices, &executor, loops);
         let report_writer = ReportWriter {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
@@ -242,6 +244,35 @@ impl LeaseHolder {
         loops.spawn(driver.run());
         self.start_checks(lease, contact, given, loops);
         executor
+    }
+
+    /// Starts the loops that record what is observed and meter it.
+    fn start_usage(
+        &self,
+        observer: Observer,
+        notices: Notices,
+        executor: &Executor,
+        loops: &mut JoinSet<()>,
+    ) {
+        let recorded = Arc::new(Notify::new());
+        let meter = UsageMeter {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease: observer.lease,
+            policy: self.gap_policy,
+            recorded: Arc::clone(&recorded),
+        };
+        loops.spawn(meter.run());
+        let recorder = Recorder {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            observer,
+            notices,
+            heard: executor.freshness(),
+            recorded,
+        };
+        loops.spawn(recorder.run());
     }
 
     /// Starts the loops that measure reports; returns the reports that went through them.

@@ -7,6 +7,7 @@
 //!     the driver noted in `service_meter`;
 //!   - `report_writer` records the executor's reports;
 //!   - `recorder` records transitions of pods, disks and nodes;
+//!   - `usage_meter` computes usage from the recorded transitions;
 //!   - `finding_recorder` records labelled objects without a record, and removes them on request;
 //!   - `adopter` adopts values whose drift policy needs no approval, and expires proposals;
 //!   - `preview_filler` fills exact previews with dry runs;
@@ -17,10 +18,12 @@
 //! - `backlog` measures the work queue, whichever process holds the lease.
 //! - `notifier` notifies the other replicas on the same database and receives their notifications.
 //! - `sealer` gives events their position and hash.
+//! - `accruer` posts usage to the ledger.
 //! - `purge` deletes expired idempotency keys.
 //! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
 
 mod acceptance_timer;
+mod accruer;
 mod adopter;
 mod backlog;
 mod contact;
@@ -48,7 +51,9 @@ mod reprojector;
 mod sealer;
 mod service_meter;
 mod silence;
+mod usage_meter;
 
+pub use accruer::Accruer;
 pub use domain_verifier::DomainVerifier;
 pub use lease_holder::LeaseHolder;
 pub use measured::Measured;

@@ -91,6 +91,7 @@ pub struct Metrics {
     pub(crate) silent_kinds: Gauge,
     pub(crate) cluster_reachable: Gauge,
     pub(crate) deletes_overdue: Gauge,
+    pub(crate) usage_silent_seconds: Gauge<f64, AtomicU64>,
     pub(crate) previews: Family<Ended, Counter>,
     pub(crate) domain_checks: Family<Ended, Counter>,
 }
@@ -121,6 +122,7 @@ impl Metrics {
             silent_kinds: Gauge::default(),
             cluster_reachable: Gauge::default(),
             deletes_overdue: Gauge::default(),
+            usage_silent_seconds: Gauge::default(),
             previews: Family::default(),
             domain_checks: Family::default(),
         };
@@ -177,6 +179,11 @@ impl Metrics {
             "trueup_deletes_overdue",
             "Deletions requested more than ten minutes ago whose absence is not verified",
             self.deletes_overdue.clone(),
+        );
+        registry.register(
+            "trueup_usage_silent_seconds",
+            "Seconds since the most silent source of usage was heard; measured by the lease holder",
+            self.usage_silent_seconds.clone(),
         );
         registry.register(
             "trueup_drift",

@@ -48,6 +48,7 @@ async fn main() -> anyhow::Result<()> {
         streams: Streams::new(WATCHERS, WATCHERS),
         read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
+        billing: Arc::default(),
     });
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let began = Instant::now();

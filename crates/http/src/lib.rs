@@ -3,8 +3,10 @@
 //! A request can only record intent or read what is stored: this crate uses neither the cluster
 //! nor the control loops. `describe::routes` lists every operation.
 
+mod billing;
 mod cluster;
 mod conflict;
+mod cost;
 mod describe;
 mod domain;
 mod drift;
@@ -14,6 +16,7 @@ mod event;
 mod finding;
 mod freeze;
 mod front;
+mod ledger;
 mod log;
 mod operation;
 mod org;
@@ -43,6 +46,7 @@ use axum::middleware;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use trueup_model::Clock;
+use trueup_model::billing::BillingSettings;
 use trueup_rules::envelope::Encryptor;
 use trueup_store::{App, Signals};
 
@@ -79,6 +83,8 @@ pub struct AppState {
     pub streams: Streams,
     /// The recent repair requests of readers.
     pub read_repair: ReadRepair,
+    /// How usage is billed.
+    pub billing: Arc<BillingSettings>,
 }
 
 /// Every route, behind the middleware that each request passes.

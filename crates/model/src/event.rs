@@ -1,5 +1,6 @@
 //! Events: immutable typed facts, written in the same transaction as the change they describe.
 
+mod billing;
 mod catalog;
 mod cluster;
 mod domain;
@@ -22,6 +23,7 @@ use utoipa::ToSchema;
 use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
 
+pub use billing::BillingAccountChanged;
 pub use catalog::{PlanChanged, PublishedPrice, TemplateDeprecated, TemplatePublished};
 pub use cluster::{
     ClusterReachable, ClusterReplaced, ClusterUnreachable, PlatformFrozen, PlatformUnfrozen,
@@ -227,6 +229,8 @@ pub enum Fact {
     RoutingChanged(RoutingChanged),
     /// The quota of an org was changed.
     QuotaChanged(QuotaChanged),
+    /// The billing account of an org was changed.
+    BillingAccountChanged(BillingAccountChanged),
     /// A node port was opened for a service, or routed to another of its ports.
     EndpointOpened(EndpointOpened),
     /// The closing of an endpoint was requested.

@@ -72,6 +72,15 @@ pub mod noun {
     /// A discount of one org.
     #[derive(Debug)]
     pub enum Discount {}
+    /// The usage of one object during one span.
+    #[derive(Debug)]
+    pub enum Interval {}
+    /// An invoice or a credit note.
+    #[derive(Debug)]
+    pub enum Invoice {}
+    /// An amount that an org was granted.
+    #[derive(Debug)]
+    pub enum Credit {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -122,6 +131,15 @@ pub mod noun {
     impl Noun for Discount {
         const PREFIX: &'static str = "dsc";
     }
+    impl Noun for Interval {
+        const PREFIX: &'static str = "ivl";
+    }
+    impl Noun for Invoice {
+        const PREFIX: &'static str = "inv";
+    }
+    impl Noun for Credit {
+        const PREFIX: &'static str = "crd";
+    }
 }
 
 /// The id of an org.
@@ -156,6 +174,12 @@ pub type ConflictId = Id<noun::Conflict>;
 pub type PriceVersionId = Id<noun::PriceVersion>;
 /// The id of a discount.
 pub type DiscountId = Id<noun::Discount>;
+/// The id of a usage interval.
+pub type IntervalId = Id<noun::Interval>;
+/// The id of an invoice.
+pub type InvoiceId = Id<noun::Invoice>;
+/// The id of a credit.
+pub type CreditId = Id<noun::Credit>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

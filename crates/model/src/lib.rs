@@ -3,6 +3,7 @@
 //! There is no I/O and no async here, so any crate may depend on this one. A noun has the same file
 //! name in every crate: `service.rs` here, in `store` and in `http`.
 
+pub mod billing;
 pub mod clock;
 pub mod cluster;
 pub mod crash;
@@ -13,6 +14,7 @@ pub mod event;
 pub mod finding;
 pub mod freeze;
 pub mod id;
+pub mod invoice;
 pub mod key;
 mod kind;
 pub mod money;

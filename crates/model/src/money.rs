@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Currency([u8; 3]);
 
+impl Currency {
+    /// The euro.
+    pub const EUR: Self = Self(*b"EUR");
+}
+
 /// A text that is not three capital letters.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[error("must be a currency of three capital letters, such as EUR")]

@@ -5,6 +5,7 @@
 //! which an object was not observed: a row with a policy, never a zero.
 
 mod meter;
+mod record;
 mod span;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use crate::name::Name;
 use crate::transition::Size;
 
 pub use meter::{Meter, Source};
+pub use record::UsageRecord;
 pub use span::{MICROS, Quantity, Span};
 
 /// Whose usage it is.
@@ -126,6 +128,9 @@ pub struct UsageInterval {
     pub span: Span,
     /// Whether later evidence may still extend it. A closed interval never changes.
     pub open: bool,
+    /// Whether every contact with its sources extends it. An open interval that does not grow waits
+    /// for something, such as the next run of a crash loop.
+    pub growing: bool,
     /// Whether it was delivered.
     pub delivery: Delivery,
     /// What the quantity is based on.

@@ -4,6 +4,10 @@
 //! billing period. The quantity of each part is exact; a line is rounded once, half away from
 //! zero, and what rounding adds or takes goes to an account of its own.
 
+pub mod account;
+pub mod breakdown;
+pub mod credit;
+pub mod invoice;
 pub mod line;
 pub mod period;
 pub mod posting;
@@ -20,11 +24,11 @@ use trueup_model::money::Currency;
 use trueup_model::price::{Discount, PriceItem, PriceVersion};
 use trueup_model::usage::{Delivery, EvidenceHash, Span, UsageInterval};
 
+pub use rounding::NotComputable;
 pub use window::version_at;
 
 use crate::usage::hash;
 use line::{Line, LineClass, Segment};
-use rounding::NotComputable;
 use window::{Window, windows};
 
 /// Whose usage is rated, and how.

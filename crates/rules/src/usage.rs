@@ -6,6 +6,7 @@
 //! under-delivery. The open end of a series is extended by evidence only.
 
 pub mod capacity;
+pub mod correction;
 mod fold;
 mod gap;
 pub mod hash;
@@ -90,6 +91,19 @@ fn life(changes: &[&Transition], watermarks: &Watermarks) -> Option<Life> {
         // Nodes are not usage, and a volume is metered through its claim.
         None
     }
+}
+
+/// An interval as it stands now: one that grows reaches as far as its sources were heard.
+///
+/// So an object that does not change needs no new row, however long it exists.
+#[must_use]
+pub fn extended(mut interval: UsageInterval, watermarks: &Watermarks) -> UsageInterval {
+    let contact = horizon(watermarks, interval.meter).filter(|_| interval.growing);
+    if let Some(contact) = contact.filter(|contact| **contact > interval.provenance.last) {
+        interval.span.until = interval.span.until.max(contact.seen_at);
+        interval.provenance.last = contact.clone();
+    }
+    interval
 }
 
 /// How far all sources of a meter have been observed; `None` while one never was.

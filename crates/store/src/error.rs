@@ -1,5 +1,7 @@
 //! Errors of the database, distinguished by what the caller should do.
 
+use trueup_rules::rate::NotComputable;
+
 /// Why a store operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -121,5 +123,11 @@ impl From<sqlx::Error> for Error {
             _ => false,
         };
         if unreachable { Self::Unavailable(error) } else { Self::Database(error) }
+    }
+}
+
+impl From<NotComputable> for Error {
+    fn from(source: NotComputable) -> Self {
+        Self::corrupt("price", source)
     }
 }

@@ -5,6 +5,7 @@
 //! org at a time; [`Worker`] serves the control loops. They are database roles with different
 //! privileges.
 
+mod billing;
 mod cluster;
 mod conflict;
 mod db;
@@ -16,6 +17,7 @@ mod error;
 mod event;
 mod finding;
 mod freeze;
+mod ledger;
 mod org;
 mod plan;
 mod preview_request;
@@ -33,11 +35,13 @@ mod template;
 mod token;
 mod token_check;
 mod transition;
+mod usage;
 mod variable;
 mod volume;
 mod why;
 mod work;
 
+pub use billing::{CostInputs, SoldService};
 pub use cluster::{ClusterRow, ClusterUsage, ReachabilityChange};
 pub use conflict::ConflictRow;
 pub use db::bootstrap::{RolePasswords, Urls, bootstrap, is_ours, schema_digest};
@@ -52,6 +56,7 @@ pub use drift::{DivergenceFilter, DivergenceRow, DriftSum};
 pub use error::Error;
 pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use finding::Removal;
+pub use ledger::{AccountBalance, LedgerEntry, LedgerPosting, Verification};
 pub use preview_request::{PendingPreview, PreviewResult};
 pub use project::ProjectRow;
 pub use projection::{Comparison, Rebuilt, Reprojected};
@@ -61,9 +66,12 @@ pub use service::{
 };
 pub use token::{CreatedToken, TokenRow};
 pub use transition::Observer;
+pub use usage::OrgUsage;
+pub use work::accrual::Accrued;
 pub use work::dns_check::DueDnsCheck;
 pub use work::identity::Recognised;
 pub use work::lease::{Lease, LeaseScope, Platform, Turn};
+pub use work::meter::Metered;
 pub use work::notify::Listener;
 pub use work::order_mark::OrderMark;
 pub use work::proposal::WaitingProposal;

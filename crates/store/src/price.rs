@@ -5,12 +5,12 @@ use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use trueup_model::id::PriceVersionId;
+use trueup_model::id::{OrgId, PriceVersionId};
 use trueup_model::money::Money;
 use trueup_model::name::Name;
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::{Plan, PlanPrice};
-use trueup_model::price::{PriceItem, Scheme};
+use trueup_model::price::{PriceItem, PriceVersion, Scheme};
 
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -53,6 +53,31 @@ pub(crate) async fn of_plan(tx: &mut Tx, plan: &Name) -> Result<Vec<PlanPrice>, 
     .fetch_all(&mut **tx)
     .await?;
     rows.iter().map(plan_price).collect()
+}
+
+/// Every list price, and every price of an org.
+pub(crate) async fn for_org(tx: &mut Tx, org: OrgId) -> Result<Vec<PriceVersion>, Error> {
+    let rows = sqlx::query(
+        "select id, item, org_id, currency, valid_from, valid_until, scheme from price_versions
+         where org_id is null or org_id = $1 order by item, valid_from",
+    )
+    .bind(org.uuid())
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            let own: Option<uuid::Uuid> = row.try_get("org_id")?;
+            Ok(PriceVersion {
+                id: PriceVersionId::from_uuid(row.try_get("id")?),
+                item: read("item", row.try_get("item")?)?,
+                org: own.map(OrgId::from_uuid),
+                currency: read("currency", row.try_get("currency")?)?,
+                from: time(row, "valid_from")?,
+                until: maybe_time(row, "valid_until")?,
+                scheme: read_json("price", row.try_get("scheme")?)?,
+            })
+        })
+        .collect()
 }
 
 /// Appends the prices of a plan from a moment on, and ends those before.

@@ -12,6 +12,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use trueup_model::cluster::Freshness;
 use trueup_model::id::{OrgId, ServiceId, TransitionId};
+use trueup_model::key::Kind;
 use trueup_model::transition::{ObjectUpdate, Transition};
 
 use crate::db::clock::sql;
@@ -20,6 +21,7 @@ use crate::db::pool::Tx;
 use crate::db::row::{read, read_json};
 use crate::service::find;
 use crate::work::lease::{Lease, fence};
+use crate::work::meter::mark::{self, Changed};
 use crate::{App, Error, Worker};
 use series::{Batch, Gap, New};
 
@@ -60,6 +62,8 @@ impl Worker {
         append(&mut tx, observer, &transitions, &ids).await?;
         append_gaps(&mut tx, observer, &gaps, &ids).await?;
         series::store(&mut tx, observer.lease.scope, &batch.heads, &batch.changed).await?;
+        let metered: Vec<Changed<'_>> = transitions.iter().filter_map(metered).collect();
+        mark::set(&mut tx, observer.lease.scope, &metered).await?;
         tx.commit().await?;
         Ok(transitions.len())
     }
@@ -79,6 +83,23 @@ impl Worker {
         Ok(())
     }
 }
+
+/// What a transition changes for the meter; a volume is metered through its claim.
+fn metered(new: &New) -> Option<Changed<'_>> {
+    let at = new.at.unwrap_or(new.seen_at).min(new.after.unwrap_or(new.seen_at));
+    match new.kind {
+        Kind::Pod | Kind::PersistentVolumeClaim => {
+            Some(Changed { kind: "object", key: &new.uid, at })
+        }
+        Kind::Node => Some(Changed { kind: "node", key: &new.name, at }),
+        _ => None,
+    }
+}
+
+/// The columns of a transition, of the table `transitions` as `t`.
+pub(crate) const COLUMNS: &str =
+    "t.id, t.service_id, t.kind, t.uid, t.name, t.what, t.container, t.detail, t.at, t.seen_at, t.after,
+     t.resource_version, t.observer, t.epoch";
 
 /// Appends transitions with one statement.
 ///
@@ -180,11 +201,9 @@ impl App {
     ) -> Result<Option<Vec<Transition>>, Error> {
         let mut tx = self.begin(org).await?;
         let Some(row) = find(&mut tx, project, service).await? else { return Ok(None) };
-        let rows = sqlx::query(
+        let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
             "select * from (
-               (select id, service_id, kind, uid, name, what, container, detail, at, seen_at, after,
-                       resource_version, observer, epoch
-                from transitions where service_id = $1 and id > $2 order by id limit $3)
+               (select {COLUMNS} from transitions t where t.service_id = $1 and t.id > $2 order by t.id limit $3)
                union all
                (select g.id, null, g.kind, '', '', 'unobserved', null, null, null, g.until_at, g.from_at,
                        '', g.observer, g.epoch
@@ -193,8 +212,8 @@ impl App {
                   and g.until_at >= s.created_at
                   and (s.deleted_at is null or g.until_at <= s.deleted_at)
                 order by g.id limit $3)) both_of_them
-             order by id limit $3",
-        )
+             order by id limit $3"
+        )))
         .bind(row.service.id.uuid())
         .bind(after.map_or(uuid::Uuid::nil(), TransitionId::uuid))
         .bind(limit)
@@ -204,7 +223,7 @@ impl App {
     }
 }
 
-fn transition(row: &PgRow) -> Result<Transition, Error> {
+pub(crate) fn transition(row: &PgRow) -> Result<Transition, Error> {
     let time = |column: &str| {
         let time: Option<jiff_sqlx::Timestamp> = row.try_get(column)?;
         Ok::<_, Error>(time.map(jiff_sqlx::Timestamp::to_jiff))

@@ -1,10 +1,12 @@
 //! What the control loops read and write: wakes, leases, orders, reports, divergences, event seals,
-//! DNS checks and notifications between replicas.
+//! DNS checks, usage, the ledger and notifications between replicas.
 
+pub(crate) mod accrual;
 pub(crate) mod dns_check;
 mod drift;
 pub(crate) mod identity;
 pub(crate) mod lease;
+pub(crate) mod meter;
 pub(crate) mod notify;
 pub(crate) mod order;
 pub(crate) mod order_mark;

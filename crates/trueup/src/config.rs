@@ -17,6 +17,7 @@ use serde::Serialize;
 use trueup_cli::failure::{Exit, Failure};
 use trueup_http::Certificate;
 use trueup_local::kube;
+use trueup_model::billing::{BillingSettings, Seller};
 use trueup_model::secret::SecretValue;
 
 pub(crate) use flags::Flags;
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) name_servers: Vec<SocketAddr>,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
+    /// How usage is billed.
+    pub(crate) billing: BillingSettings,
 }
 
 impl Config {
@@ -138,12 +141,35 @@ pub(crate) fn load(flags: &Flags, data_dir: &Path) -> Loaded {
         nodes: nodes.unwrap_or(Nodes::Real),
         name_servers,
         demo: demo.unwrap_or(true),
+        billing: billing(&mut reader),
     };
     check_listen(&mut reader, &config);
     check_hosts(&mut reader, &config);
     check_mode(&mut reader, file.as_deref());
     let (settings, faults) = reader.finish();
     Loaded { config: faults.is_empty().then_some(config), settings, faults, file }
+}
+
+fn billing(reader: &mut Reader) -> BillingSettings {
+    let defaults = BillingSettings::default();
+    let currency = reader.one("billing.currency", None, parse::currency);
+    let charge_simulated = reader.one("billing.charge_simulated", None, parse::boolean);
+    let gap_policy = reader.one("billing.gap_policy", None, parse::gap_policy);
+    let accrue_every = reader.one("billing.accrue_every", None, parse::interval);
+    let name = reader.one("billing.seller_name", None, parse::text);
+    let address = reader.one("billing.seller_address", None, parse::text);
+    let tax_id = reader.one("billing.seller_tax_id", None, parse::text);
+    BillingSettings {
+        currency: currency.unwrap_or(defaults.currency),
+        charge_simulated: charge_simulated.unwrap_or(defaults.charge_simulated),
+        gap_policy: gap_policy.unwrap_or(defaults.gap_policy),
+        accrue_every: accrue_every.unwrap_or(defaults.accrue_every),
+        seller: Seller {
+            name: name.unwrap_or_default(),
+            address: address.unwrap_or_default(),
+            tax_id: tax_id.unwrap_or_default(),
+        },
+    }
 }
 
 fn listen(reader: &mut Reader, flags: &Flags) -> SocketAddr {

@@ -21,11 +21,14 @@ use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_cluster::kube::Kube;
 use trueup_control::dns::Dns;
-use trueup_control::{DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer};
+use trueup_control::{
+    Accruer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
+};
 use trueup_http::{AppState, LiveLogs, ReadRepair, Streams};
 use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
 use trueup_model::Clock;
+use trueup_model::usage::GapPolicy;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
 use crate::config::Config;
@@ -182,6 +185,7 @@ impl System {
     ) -> anyhow::Result<()> {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
+        let billing = Arc::new(options.config.billing.clone());
         let state = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -192,6 +196,7 @@ impl System {
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
             logs: self.logs(),
+            billing: Arc::clone(&billing),
         };
         let router = trueup_http::router(state);
         let url = listeners.local_url()?;
@@ -219,12 +224,16 @@ impl System {
             name: format!("{}/{}", self.holder, std::process::id()),
         };
         let domain_verifier = self.domain_verifier(options, metrics.clone());
+        let gap_policy = billing.gap_policy;
+        let accruer =
+            Accruer { worker: self.worker.clone(), clock: self.clock(), settings: billing };
         let loops = async {
             tokio::select! {
                 () = notifier.run() => {}
                 () = self.sync_clock() => {}
                 () = self.keys.follow(&*self.clock) => {}
-                () = self.lease_holder(metrics).run(stop.clone()) => {}
+                () = self.lease_holder(metrics, gap_policy).run(stop.clone()) => {}
+                () = accruer.run() => {}
                 () = sealer.run() => {}
                 () = purge.run() => {}
                 () = domain_verifier.run() => {}
@@ -290,7 +299,7 @@ impl System {
         logs
     }
 
-    fn lease_holder(&self, metrics: Metrics) -> LeaseHolder {
+    fn lease_holder(&self, metrics: Metrics, gap_policy: GapPolicy) -> LeaseHolder {
         let switch: Arc<Switch> = Arc::clone(&self.switch);
         LeaseHolder {
             worker: self.worker.clone(),
@@ -303,6 +312,7 @@ impl System {
             holder: self.holder.clone(),
             master_key: self.master_key,
             decryptor: self.keys.shared().decryptor(),
+            gap_policy,
         }
     }
 }

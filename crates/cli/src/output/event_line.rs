@@ -2,18 +2,19 @@
 
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
-    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised,
-    ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
-    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
-    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept,
-    FindingOpened, FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged,
-    PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued,
-    PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed,
-    ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
-    ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet,
-    ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceUnfrozen,
-    Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted,
-    VariableSet, WakeRequeued, wire_source,
+    AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
+    ConflictRaised, ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested,
+    DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored,
+    DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact,
+    FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, OrgCreated,
+    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
+    ProjectDeleteQueued, ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked,
+    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
+    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -221,6 +222,15 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         }
         Fact::QuotaChanged(QuotaChanged { principal, .. }) => {
             (Paint::Busy, "quota changed", requested(principal))
+        }
+        Fact::BillingAccountChanged(BillingAccountChanged {
+            currency,
+            time_zone,
+            principal,
+            ..
+        }) => {
+            let text = format!("{currency}, months in {time_zone}; {}", requested(principal));
+            (Paint::Busy, "billing account changed", text)
         }
         Fact::EndpointOpened(EndpointOpened { name, node_port, principal, .. }) => {
             (Paint::Strong, "endpoint opened", format!("{name}, port {node_port}{}", by(principal)))

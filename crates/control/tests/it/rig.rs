@@ -13,6 +13,7 @@ use trueup_control::{LeaseHolder, Measured, Metrics, Sealer};
 use trueup_model::Clock;
 use trueup_model::drift::DriftPolicy;
 use trueup_model::status::{Health, Phase};
+use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_rules::envelope::{Keyring, SharedKeyring};
@@ -98,6 +99,7 @@ impl Rig {
             holder: holder.to_owned(),
             master_key: [7; 32],
             decryptor: self.keys.decryptor(),
+            gap_policy: GapPolicy::default(),
         };
         let sealer = Sealer {
             worker: self.worker.clone(),

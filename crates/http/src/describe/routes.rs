@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, cluster, conflict, document, domain, drift, endpoint, event, finding, freeze, log,
-    operation, org, plan, preview_request, project, quota, receipt, release, secret, service,
-    template, token, transition, variable, volume, wake, why,
+    AppState, billing, cluster, conflict, cost, document, domain, drift, endpoint, event, finding,
+    freeze, ledger, log, operation, org, plan, preview_request, project, quota, receipt, release,
+    secret, service, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -34,6 +34,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .merge(service_operations())
         .merge(service_parts())
         .merge(divergences())
+        .merge(money())
         .merge(platform())
         .merge(access())
 }
@@ -108,6 +109,16 @@ fn divergences() -> OpenApiRouter<AppState> {
         .routes(routes!(drift::divergence_reject))
         .routes(routes!(conflict::conflict_list))
         .routes(routes!(conflict::conflict_settle))
+}
+
+/// What an org pays: costs, its billing account and its ledger.
+fn money() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(cost::cost_get))
+        .routes(routes!(billing::billing_account_get, billing::billing_account_put))
+        .routes(routes!(ledger::ledger_list))
+        .routes(routes!(ledger::ledger_accounts))
+        .routes(routes!(ledger::ledger_verify))
 }
 
 /// Shared by all orgs: templates, plans, clusters; and quotas, findings and wakes.

@@ -57,6 +57,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         streams: Streams::default(),
         read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
+        billing: Arc::default(),
     }
 }
 

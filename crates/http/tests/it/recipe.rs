@@ -90,6 +90,12 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("plan_put", Role::Operator).with(plan).orgless(),
     reads("quota_get"),
     changes("quota_put", Role::Operator).with(quota),
+    reads("cost_get"),
+    reads("billing_account_get"),
+    changes("billing_account_put", Role::Operator).with(billing_account),
+    reads("ledger_list"),
+    reads("ledger_accounts"),
+    reads("ledger_verify"),
     reads("event_list"),
     reads("event_watch"),
     reads("template_list").orgless(),
@@ -191,6 +197,10 @@ fn patch() -> Value {
 fn plan() -> Value {
     json!({"summary": "Half a core.", "cpu_millis": 500, "memory_mib": 512, "hourly_micros": 9000,
            "currency": "EUR"})
+}
+
+fn billing_account() -> Value {
+    json!({"currency": "EUR", "time_zone": "Europe/Berlin", "tax_percent": "19"})
 }
 
 fn quota() -> Value {

@@ -50,6 +50,19 @@ impl Meter {
         }
     }
 
+    /// The source that its objects come from.
+    #[must_use]
+    pub const fn source(self) -> Source {
+        match self {
+            Self::PodSeconds
+            | Self::CpuMilliSeconds
+            | Self::MemoryMibSeconds
+            | Self::GpuSeconds => Source::Pods,
+            Self::DiskGibSeconds => Source::Claims,
+            Self::EgressBytes => Source::Traffic,
+        }
+    }
+
     /// The sources it is computed from. If one is silent, nothing is metered any more.
     #[must_use]
     pub const fn sources(self) -> &'static [Source] {
@@ -83,6 +96,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// The sources that are watches.
+    pub const WATCHED: [Self; 3] = [Self::Pods, Self::Nodes, Self::Claims];
+
     /// The watched kind; none for counters.
     #[must_use]
     pub const fn kind(self) -> Option<Kind> {
@@ -102,7 +118,7 @@ mod tests {
     #[test]
     fn every_meter_names_its_sources_and_parses_back() {
         for meter in Meter::ALL {
-            assert!(!meter.sources().is_empty(), "{meter}");
+            assert!(meter.sources().contains(&meter.source()), "{meter}");
             assert_eq!(meter.to_string().parse::<Meter>(), Ok(meter));
             assert_eq!(serde_json::to_value(meter).unwrap(), meter.to_string());
         }

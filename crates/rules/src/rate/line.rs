@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use trueup_model::OrgId;
 use trueup_model::id::{DiscountId, PriceVersionId};
 use trueup_model::money::Currency;
@@ -21,7 +22,8 @@ use crate::usage::hash;
 const WHOLE_PPM: u32 = 1_000_000;
 
 /// Who bears a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LineClass {
     /// The org pays.
     Charged,
@@ -57,7 +59,7 @@ impl LineClass {
 }
 
 /// What identifies a line. It stays the same while usage is added to the line.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LineKey {
     /// The org.
     pub org: OrgId,
@@ -76,6 +78,12 @@ pub struct LineKey {
 }
 
 impl LineKey {
+    /// Its hash, by which a line is found.
+    #[must_use]
+    pub fn hash(&self) -> EvidenceHash {
+        hash::fields(&self.texts())
+    }
+
     /// Its fields as texts, for hashes.
     pub(super) fn texts(&self) -> Vec<String> {
         vec![

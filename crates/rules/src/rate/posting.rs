@@ -5,42 +5,15 @@
 //! interval and a correction are the same thing: another difference, on the line's own period.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use trueup_model::OrgId;
 use trueup_model::id::ServiceId;
 use trueup_model::money::Currency;
-use trueup_model::usage::{Delivery, EvidenceHash, Meter, Span};
+use trueup_model::usage::{EvidenceHash, Span};
 
+use super::account::Account;
 use super::line::{Line, LineClass, LineKey};
 use crate::usage::hash;
-
-/// An account of the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Account {
-    /// What an org owes.
-    Receivable(OrgId),
-    /// What was sold, by meter, at its value to the millionth.
-    Revenue(Meter),
-    /// What the provider bears, because it was not delivered or has no owner.
-    Drift(Delivery),
-    /// What rounding to payable amounts added or took off.
-    Rounding,
-    /// What an org paid in advance or was granted, and has not used.
-    Credit(OrgId),
-}
-
-impl fmt::Display for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Receivable(org) => write!(f, "receivable:{org}"),
-            Self::Revenue(meter) => write!(f, "revenue:{meter}"),
-            Self::Drift(delivery) => write!(f, "drift:{delivery}"),
-            Self::Rounding => f.write_str("rounding"),
-            Self::Credit(org) => write!(f, "credit:{org}"),
-        }
-    }
-}
 
 /// One debit or credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +37,8 @@ pub struct JournalEntry {
     pub line: Option<LineKey>,
     /// The hash of the line it was computed from; zeros if the line is gone.
     pub evidence: EvidenceHash,
+    /// How much usage it adds, in millionths of the meter's unit.
+    pub quantity_micros: i128,
     /// The currency of its amounts.
     pub currency: Currency,
     /// The postings.
@@ -79,46 +54,73 @@ impl JournalEntry {
 }
 
 /// Amounts by account and service.
-type Balances = BTreeMap<(Account, Option<ServiceId>), i64>;
+pub type Balances = BTreeMap<(Account, Option<ServiceId>), i64>;
+
+/// What the ledger has about a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    /// The line.
+    pub line: LineKey,
+    /// The currency of its amounts.
+    pub currency: Currency,
+    /// How many entries there are about it.
+    pub entries: u64,
+    /// The usage that they add up to, in millionths of the meter's unit.
+    pub quantity_micros: i128,
+    /// The sums of their postings.
+    pub balances: Balances,
+}
+
+impl Posted {
+    /// What these entries say about each line.
+    #[must_use]
+    pub fn of(entries: &[JournalEntry]) -> Vec<Self> {
+        let mut lines: BTreeMap<&LineKey, Self> = BTreeMap::new();
+        for entry in entries {
+            let Some(key) = &entry.line else { continue };
+            let posted = lines.entry(key).or_insert_with(|| Self {
+                line: key.clone(),
+                currency: entry.currency,
+                entries: 0,
+                quantity_micros: 0,
+                balances: Balances::new(),
+            });
+            posted.entries = posted.entries.saturating_add(1);
+            posted.quantity_micros = posted.quantity_micros.saturating_add(entry.quantity_micros);
+            for posting in &entry.postings {
+                let sum = posted.balances.entry((posting.account, posting.service)).or_default();
+                *sum = sum.saturating_add(posting.micros);
+            }
+        }
+        lines.into_values().collect()
+    }
+}
 
 /// The entries that bring the ledger to these lines, given what was posted already.
 ///
 /// `lines` are all lines of one org and period. A line that was posted and is no longer among them
-/// is reversed. Entries of other orgs and periods are ignored.
+/// is reversed. What was posted for other orgs and periods is ignored.
 #[must_use]
-pub fn accrue(
-    org: OrgId,
-    period: Span,
-    posted: &[JournalEntry],
-    lines: &[Line],
-) -> Vec<JournalEntry> {
-    let mut history: BTreeMap<&LineKey, Vec<&JournalEntry>> = BTreeMap::new();
-    for entry in posted {
-        let key = entry.line.as_ref().filter(|key| key.org == org && key.period == period);
-        if let Some(key) = key {
-            history.entry(key).or_default().push(entry);
-        }
-    }
+pub fn accrue(org: OrgId, period: Span, posted: &[Posted], lines: &[Line]) -> Vec<JournalEntry> {
+    let is_here = |key: &LineKey| key.org == org && key.period == period;
+    let before: BTreeMap<&LineKey, &Posted> = posted
+        .iter()
+        .filter(|posted| is_here(&posted.line))
+        .map(|posted| (&posted.line, posted))
+        .collect();
     let current: BTreeMap<&LineKey, &Line> = lines.iter().map(|line| (&line.key, line)).collect();
-    let keys: BTreeSet<&LineKey> = history.keys().chain(current.keys()).copied().collect();
+    let keys: BTreeSet<&LineKey> = before.keys().chain(current.keys()).copied().collect();
     keys.into_iter()
-        .filter_map(|key| {
-            let before = history.get(key).map(Vec::as_slice).unwrap_or_default();
-            difference(key, before, current.get(key).copied())
-        })
+        .filter_map(|key| difference(key, before.get(key).copied(), current.get(key).copied()))
         .collect()
 }
 
 /// The entry from what was posted for a line to what it says now; `None` if they are the same.
-fn difference(
-    key: &LineKey,
-    before: &[&JournalEntry],
-    line: Option<&Line>,
-) -> Option<JournalEntry> {
+fn difference(key: &LineKey, before: Option<&Posted>, line: Option<&Line>) -> Option<JournalEntry> {
     let mut open: Balances = line.map(balances).unwrap_or_default();
-    for posting in before.iter().flat_map(|entry| &entry.postings) {
-        let left = open.entry((posting.account, posting.service)).or_default();
-        *left = left.saturating_sub(posting.micros);
+    for (account, micros) in before.into_iter().flat_map(|posted| &posted.balances) {
+        let left = open.entry(*account).or_default();
+        *left = left.saturating_sub(*micros);
     }
     let postings: Vec<Posting> = open
         .into_iter()
@@ -128,15 +130,24 @@ fn difference(
     if postings.is_empty() {
         return None;
     }
-    let currency =
-        line.map(|line| line.currency).or_else(|| before.first().map(|entry| entry.currency))?;
+    let currency = line.map(|line| line.currency).or(before.map(|posted| posted.currency))?;
     let evidence = line.map_or(EvidenceHash::new([0; 32]), Line::evidence);
+    let step = before.map_or(0, |posted| posted.entries);
     // Two processes that post the same step compute the same key, and only one of them succeeds.
     let mut texts = vec!["trueup entry 1".to_owned()];
     texts.extend(key.texts());
-    texts.extend([before.len().to_string(), evidence.to_string()]);
-    let (org, line) = (key.org, Some(key.clone()));
-    Some(JournalEntry { key: hash::fields(&texts), org, line, evidence, currency, postings })
+    texts.extend([step.to_string(), evidence.to_string()]);
+    let used = line.map_or(0, |line| line.quantity_micros);
+    let posted = before.map_or(0, |posted| posted.quantity_micros);
+    Some(JournalEntry {
+        key: hash::fields(&texts),
+        org: key.org,
+        line: Some(key.clone()),
+        evidence,
+        quantity_micros: used.saturating_sub(posted),
+        currency,
+        postings,
+    })
 }
 
 /// What the ledger says about a line once it is posted.
@@ -166,26 +177,24 @@ fn debtor(line: &Line) -> Option<Account> {
     }
 }
 
-/// The entry that pays what is due from credit, as far as it reaches; `None` if nothing is paid.
+/// An entry without usage between two accounts: a debit of the first, a credit of the second.
 ///
-/// The reference says what is paid, such as an invoice, and makes the entry unique.
+/// The reference says what it is about, and makes it unique.
 #[must_use]
-pub fn draw_credit(
+pub fn transfer(
     org: OrgId,
     currency: Currency,
-    due_micros: i64,
-    credit_micros: i64,
+    (debit, credit): (Account, Account),
+    micros: i64,
     reference: &str,
-) -> Option<JournalEntry> {
-    let micros = due_micros.min(credit_micros);
-    if micros <= 0 {
-        return None;
-    }
-    let texts = ["trueup credit 1".to_owned(), org.to_string(), reference.to_owned()];
-    let key = hash::fields(&texts);
+) -> JournalEntry {
+    let texts = ["trueup transfer 1", reference].map(str::to_owned);
+    let accounts = [org.to_string(), debit.to_string(), credit.to_string(), micros.to_string()];
+    let key = hash::fields(&texts.into_iter().chain(accounts).collect::<Vec<_>>());
     let postings = vec![
-        Posting { account: Account::Credit(org), service: None, micros },
-        Posting { account: Account::Receivable(org), service: None, micros: -micros },
+        Posting { account: debit, service: None, micros },
+        Posting { account: credit, service: None, micros: micros.saturating_neg() },
     ];
-    Some(JournalEntry { key, org, line: None, evidence: key, currency, postings })
+    let quantity_micros = 0;
+    JournalEntry { key, org, line: None, evidence: key, quantity_micros, currency, postings }
 }

@@ -17,6 +17,8 @@ pub(super) struct Life {
     /// Its end, or how far evidence reaches while it has none.
     pub(super) until: Moment,
     pub(super) open: bool,
+    /// Whether contact with the sources alone extends it.
+    pub(super) growing: bool,
     /// When its end was not observed: it was in this span.
     pub(super) gap: Option<Span>,
     /// Its sizes, in order. The first one also holds before.
@@ -28,12 +30,13 @@ pub(super) struct Life {
 struct End {
     until: Moment,
     open: bool,
+    growing: bool,
     gap: Option<Span>,
 }
 
 impl End {
     const fn closed(until: Moment) -> Self {
-        Self { until, open: false, gap: None }
+        Self { until, open: false, growing: false, gap: None }
     }
 }
 
@@ -50,7 +53,8 @@ pub(super) fn pod(changes: &[&Transition], horizon: Option<&Evidence>) -> Option
     let finished = moments(is_finished).into_iter().min();
     let end = if let Some(until) = last_end {
         // Between two runs of a crash loop it stays open: the next start also meters the wait.
-        End { until, open: finished.is_none() && gone(changes).is_none(), gap: None }
+        let open = finished.is_none() && gone(changes).is_none();
+        End { until, open, growing: false, gap: None }
     } else if let Some(until) = finished {
         End::closed(until)
     } else {
@@ -68,7 +72,7 @@ pub(super) fn disk(changes: &[&Transition], horizon: Option<&Evidence>) -> Optio
 }
 
 fn life(source: Source, changes: &[&Transition], from: Moment, end: End) -> Life {
-    let End { mut until, open, gap } = end;
+    let End { mut until, open, growing, gap } = end;
     // The clocks of a start and an end may differ.
     until.at = until.at.max(from.at);
     let gap = gap.and_then(|gap| Span::new(until.at, gap.until));
@@ -77,7 +81,7 @@ fn life(source: Source, changes: &[&Transition], from: Moment, end: End) -> Life
         let What::Scheduled { node } = &change.what else { return None };
         Some(node.clone())
     });
-    Life { source, object, from, until, open, gap, sizes: sizes(changes), node }
+    Life { source, object, from, until, open, growing, gap, sizes: sizes(changes), node }
 }
 
 /// When the object was gone, or how far evidence reaches.
@@ -85,11 +89,12 @@ fn end_of_existence(changes: &[&Transition], horizon: Option<&Evidence>) -> Opti
     let Some(gone) = gone(changes) else {
         let own = changes.iter().map(|change| evidence(change));
         let last = own.chain(horizon.cloned()).max()?;
-        return Some(End { until: Moment::by(last.seen_at, last), open: true, gap: None });
+        let until = Moment::by(last.seen_at, last);
+        return Some(End { until, open: true, growing: true, gap: None });
     };
     let Some(after) = gone.after else { return Some(End::closed(Moment::of(gone, None))) };
     let gap = Span::new(after, gone.seen_at);
-    Some(End { until: Moment::by(after, evidence(gone)), open: false, gap })
+    Some(End { gap, ..End::closed(Moment::by(after, evidence(gone))) })
 }
 
 /// The observation that an object is gone, unless it was observed again later.

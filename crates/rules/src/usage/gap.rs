@@ -50,6 +50,7 @@ pub(super) fn fill(gap: &Gap) -> Vec<UsageInterval> {
         quantity: Quantity::PerSecond(units),
         span,
         open: false,
+        growing: false,
         delivery: gap.delivery,
         basis,
         simulated: gap.simulated,

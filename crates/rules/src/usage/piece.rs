@@ -14,7 +14,7 @@ use trueup_model::usage::{
 use super::fold::Life;
 use super::moment::Moment;
 use super::node::value_at;
-use super::release_join::{Held, plan_at};
+use super::release_join::{AcceptedPlan, Held, plan_at};
 use super::{MIB, Observed};
 use crate::render::names;
 
@@ -27,6 +27,7 @@ pub(super) struct Piece {
     from: Moment,
     until: Moment,
     open: bool,
+    growing: bool,
     state: State,
 }
 
@@ -49,12 +50,13 @@ pub(super) fn cut(life: &Life, observed: &Observed<'_>) -> Vec<Piece> {
             Some(last) => last.until = until.clone(),
             None => {
                 let (from, until) = (from.clone(), until.clone());
-                pieces.push(Piece { from, until, open: false, state });
+                pieces.push(Piece { from, until, open: false, growing: false, state });
             }
         }
     }
     if let Some(last) = pieces.last_mut() {
         last.open = life.open;
+        last.growing = life.growing;
     }
     pieces
 }
@@ -63,12 +65,13 @@ pub(super) fn cut(life: &Life, observed: &Observed<'_>) -> Vec<Piece> {
 fn boundaries(life: &Life, observed: &Observed<'_>) -> Vec<Moment> {
     let sizes = life.sizes.iter().map(|(moment, _)| moment.clone());
     let turns = life.node.iter().flat_map(|node| observed.nodes.turns(node)).cloned();
-    let accepted = observed.plans.iter().map(|plan| plan.accepted_at);
+    let accepted = plans_for(life, observed.plans).map(|plan| plan.accepted_at);
     // A release is a record of ours and needs no observation.
     let releases = accepted.map(|at| Moment::by(at, life.from.evidence.clone()));
     let mut inner: BTreeMap<Timestamp, Moment> = BTreeMap::new();
     for moment in sizes.chain(turns).chain(releases) {
-        if life.from.at < moment.at && moment.at < life.until.at {
+        // A life that grows is cut ahead of its evidence, so that contact alone can extend it.
+        if life.from.at < moment.at && (moment.at < life.until.at || life.growing) {
             let known = inner.entry(moment.at).or_insert_with(|| moment.clone());
             if moment < *known {
                 *known = moment;
@@ -77,10 +80,19 @@ fn boundaries(life: &Life, observed: &Observed<'_>) -> Vec<Moment> {
     }
     let mut moments = vec![life.from.clone()];
     moments.extend(inner.into_values());
-    if life.from.at < life.until.at {
-        moments.push(life.until.clone());
+    // What has just begun is empty, and is recorded for the same reason.
+    if life.from.at < life.until.at || life.growing {
+        let last = moments.last().filter(|last| life.until.at < last.at).cloned();
+        moments.push(last.unwrap_or_else(|| life.until.clone()));
     }
     moments
+}
+
+/// The plans that may be in force for a life. What is accepted after its end was observed is not,
+/// so that a closed life never changes.
+fn plans_for<'a>(life: &Life, plans: &'a [AcceptedPlan]) -> impl Iterator<Item = &'a AcceptedPlan> {
+    let end = (!life.open).then_some(life.until.evidence.seen_at);
+    plans.iter().filter(move |plan| end.is_none_or(|end| plan.accepted_at <= end))
 }
 
 /// The configuration of an object at a moment.
@@ -90,7 +102,8 @@ pub(super) fn state(life: &Life, observed: &Observed<'_>, at: Timestamp) -> Stat
     let size = value_at(&life.sizes, at).or_else(first).copied().unwrap_or_default();
     let class = node.and_then(|node| observed.nodes.class(node, at));
     let pod = (life.source == Source::Pods).then_some(size);
-    let plan = plan_at(observed.plans, &Held { pod, class }, at).cloned();
+    let plans: Vec<&AcceptedPlan> = plans_for(life, observed.plans).collect();
+    let plan = plan_at(&plans, &Held { pod, class }, at).cloned();
     let is_lost = node.is_some_and(|node| observed.nodes.is_lost(node, at));
     let delivery = match observed.owner.service {
         None => Delivery::Orphan,
@@ -103,7 +116,7 @@ pub(super) fn state(life: &Life, observed: &Observed<'_>, at: Timestamp) -> Stat
 impl Piece {
     /// Its intervals, one for each meter.
     pub(super) fn intervals(&self, life: &Life, observed: &Observed<'_>) -> Vec<UsageInterval> {
-        let Self { from, until, open, state } = self;
+        let Self { from, until, open, growing, state } = self;
         let interval = |(meter, units)| UsageInterval {
             owner: observed.owner,
             object: life.object.clone(),
@@ -112,6 +125,7 @@ impl Piece {
             quantity: Quantity::PerSecond(units),
             span: Span { from: from.at, until: until.at },
             open: *open,
+            growing: *growing,
             delivery: state.delivery,
             basis: Basis::Observed,
             simulated: state.simulated,

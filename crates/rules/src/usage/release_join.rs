@@ -73,10 +73,9 @@ impl Held<'_> {
 /// no fitting release was accepted yet, the first one that will be is in force. If none ever fits,
 /// because something else set the size of the pod, only time decides.
 #[must_use]
-pub fn plan_at<'a>(plans: &'a [AcceptedPlan], held: &Held<'_>, at: Timestamp) -> Option<&'a Name> {
-    let fitting: Vec<&AcceptedPlan> = plans.iter().filter(|one| held.fits(one)).collect();
-    let all: Vec<&AcceptedPlan> = plans.iter().collect();
-    in_force(&fitting, at).or_else(|| in_force(&all, at))?.plan.as_ref()
+pub fn plan_at<'a>(plans: &[&'a AcceptedPlan], held: &Held<'_>, at: Timestamp) -> Option<&'a Name> {
+    let fitting: Vec<&AcceptedPlan> = plans.iter().copied().filter(|one| held.fits(one)).collect();
+    in_force(&fitting, at).or_else(|| in_force(plans, at))?.plan.as_ref()
 }
 
 /// The newest release that was accepted by a moment, or else the first one.

@@ -5,21 +5,23 @@ use trueup_model::drift::{
     ConflictDecision, Divergence, DivergenceClass, DivergenceState, Verdict,
 };
 use trueup_model::event::{
-    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised,
-    ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
-    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
-    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept,
-    FindingOpened, FindingRemovalRequested, OrgCreated, OrgDeleteQueued, PlanChanged,
-    PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued,
-    QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested,
-    ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved,
-    ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, TemplateDeprecated, TemplatePublished,
-    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
+    ConflictRaised, ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested,
+    DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored,
+    DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact,
+    FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, OrgCreated,
+    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
+    ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred,
+    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
+    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceUnfrozen, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked,
+    VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, DivergenceId};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::money::Currency;
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
 use trueup_model::quota::Amounts;
@@ -420,6 +422,7 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::ClusterUnreachable(_)
         | Fact::ClusterReachable(_)
         | Fact::QuotaChanged(_)
+        | Fact::BillingAccountChanged(_)
         | Fact::TemplatePublished(_)
         | Fact::TemplateDeprecated(_)
         | Fact::EndpointOpened(_)
@@ -556,7 +559,15 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
             limit: Amounts { services: 3, ..Amounts::default() },
             principal,
         }),
-        Fact::QuotaChanged(_) => Fact::TemplatePublished(TemplatePublished { template, principal }),
+        Fact::QuotaChanged(_) => Fact::BillingAccountChanged(BillingAccountChanged {
+            currency: Currency::EUR,
+            time_zone: "Europe/Berlin".to_owned(),
+            tax_ppm: 190_000,
+            principal,
+        }),
+        Fact::BillingAccountChanged(_) => {
+            Fact::TemplatePublished(TemplatePublished { template, principal })
+        }
         Fact::TemplatePublished(_) => Fact::TemplateDeprecated(TemplateDeprecated {
             template,
             instead: "use web@2".to_owned(),

@@ -8,8 +8,9 @@ use trueup_model::money::Money;
 use trueup_model::price::{PriceItem, PriceVersion, Scheme};
 use trueup_model::transition::{Size, What};
 use trueup_model::usage::{Delivery, GapPolicy, Meter, Quantity, UsageInterval};
+use trueup_rules::rate::account::Account;
 use trueup_rules::rate::line::Line;
-use trueup_rules::rate::posting::{Account, JournalEntry, accrue, draw_credit};
+use trueup_rules::rate::posting::{JournalEntry, Posted, accrue, draw_credit};
 use trueup_rules::rate::{PriceList, Terms, rate};
 use trueup_rules::usage::hash;
 
@@ -128,15 +129,15 @@ fn a_correction_posts_the_difference_on_the_period_of_its_line() {
 
     // The end was observed late: the pod had run for 60 seconds only.
     let corrected = lines(&terms, &versions, &usage(60));
-    let correction = accrue(terms.org, terms.period, &posted, &corrected);
+    let correction = accrue(terms.org, terms.period, &Posted::of(&posted), &corrected);
     assert_eq!(correction.len(), 1);
     assert_eq!(correction[0].line, posted[0].line);
     assert_eq!(balances(&correction)[&Account::Receivable(terms.org).to_string()], -40_000);
     posted.extend(correction);
-    assert_eq!(accrue(terms.org, terms.period, &posted, &corrected), []);
+    assert_eq!(accrue(terms.org, terms.period, &Posted::of(&posted), &corrected), []);
 
     // It was another org's pod: everything is reversed, and nothing is deleted.
-    let reversal = accrue(terms.org, terms.period, &posted, &[]);
+    let reversal = accrue(terms.org, terms.period, &Posted::of(&posted), &[]);
     posted.extend(reversal);
     assert_eq!(balances(&posted), BTreeMap::new());
     let keys: BTreeSet<_> = posted.iter().map(|entry| entry.key).collect();
@@ -216,15 +217,15 @@ proptest! {
         for step in &steps {
             let known = &usage[..step.index(usage.len() + 1)];
             let entries =
-                accrue(terms.org, terms.period, &posted, &lines(&terms, &versions, known));
+                accrue(terms.org, terms.period, &Posted::of(&posted), &lines(&terms, &versions, known));
             posted.extend(entries);
         }
-        let rest = accrue(terms.org, terms.period, &posted, &all);
+        let rest = accrue(terms.org, terms.period, &Posted::of(&posted), &all);
         posted.extend(rest);
 
         prop_assert!(posted.iter().all(|entry| entry.sum() == 0 && !entry.postings.is_empty()));
         prop_assert_eq!(balances(&posted), balances(&at_once));
-        prop_assert_eq!(accrue(terms.org, terms.period, &posted, &all), []);
+        prop_assert_eq!(accrue(terms.org, terms.period, &Posted::of(&posted), &all), []);
         let keys: BTreeSet<_> = posted.iter().map(|entry| entry.key).collect();
         prop_assert_eq!(keys.len(), posted.len());
     }

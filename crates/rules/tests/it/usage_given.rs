@@ -196,6 +196,7 @@ pub(crate) fn interval(meter: Meter, quantity: Quantity, from: i64, until: i64) 
         quantity,
         span: span(from, until),
         open: false,
+        growing: false,
         delivery: Delivery::Delivered,
         basis: Basis::Observed,
         simulated: false,

@@ -30,6 +30,7 @@ fn the_newest_release_that_renders_such_a_pod_is_in_force() {
         plan(200, "promo", size(250), Some("standard")),
         plan(300, "gold", size(250), Some("gold")),
     ];
+    let borrowed: Vec<&AcceptedPlan> = plans.iter().collect();
     let table = [
         (250, "standard", 50, "small"),
         // The old pod keeps its plan while the rollout replaces it.
@@ -47,11 +48,11 @@ fn the_newest_release_that_renders_such_a_pod_is_in_force() {
     ];
     for (cpu, class, second, expected) in table {
         let held = Held { pod: Some(size(cpu)), class: Some(class) };
-        let found = plan_at(&plans, &held, at(second)).map(|name| name.as_str());
+        let found = plan_at(&borrowed, &held, at(second)).map(|name| name.as_str());
         assert_eq!(found, Some(expected), "{cpu} {class} at {second}");
     }
     let disk = Held::default();
-    assert_eq!(plan_at(&plans, &disk, at(150)).map(|name| name.as_str()), Some("large"));
+    assert_eq!(plan_at(&borrowed, &disk, at(150)).map(|name| name.as_str()), Some("large"));
     assert_eq!(plan_at(&[], &disk, at(150)), None);
 }
 
@@ -163,4 +164,26 @@ proptest! {
         truth.sort();
         prop_assert_eq!(found, truth);
     }
+}
+
+#[test]
+fn a_plan_that_is_accepted_after_the_end_changes_nothing() {
+    let mut story = Story::with_pod();
+    story.start("p1", 0, 3);
+    story.end("p1", 3, 60);
+    story.failed("p1", 60);
+    let odd = Size { cpu_millis: 1, ..small() };
+    let first = plan(0, "small", odd, None);
+    let before =
+        used(&story.transitions, std::slice::from_ref(&first), &heard(70), GapPolicy::Free);
+    // It fits the pod better than the first one, and comes too late for it.
+    let plans = [first, plan(100, "large", small(), None)];
+    let after = used(&story.transitions, &plans, &heard(200), GapPolicy::Free);
+    assert_eq!(before.intervals, after.intervals);
+    assert!(
+        before
+            .intervals
+            .iter()
+            .all(|one| one.plan.as_ref().is_some_and(|it| it.as_str() == "small"))
+    );
 }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use trueup_model::id::TransitionId;
 use trueup_model::key::Kind;
 use trueup_model::transition::{Size, Transition, What};
-use trueup_model::usage::{GapPolicy, Meter};
-use trueup_rules::usage::hash;
+use trueup_model::usage::{GapPolicy, Meter, Span};
+use trueup_rules::usage::{extended, hash};
 use uuid::Uuid;
 
 use crate::given::at;
@@ -96,7 +96,22 @@ proptest! {
         for (one, next) in spans.iter().zip(spans.iter().skip(1)) {
             prop_assert_eq!(one.until, next.from);
         }
-        prop_assert!(spans.iter().all(|one| one.micros() > 0 && one.until <= at(now)));
+        // What has just begun is empty until the next contact.
+        let is_new = |one: &Span| one.from == at(now);
+        prop_assert!(spans.iter().all(|one| one.micros() > 0 || is_new(one)));
+        prop_assert!(spans.iter().all(|one| one.until <= at(now)));
+    }
+
+    /// An object that does not change needs no new row: contact extends what was computed before.
+    #[test]
+    fn contact_extends_what_was_computed_before(steps in steps(), silent in 0..1000_i64) {
+        let (story, now) = lived(&steps);
+        let later = heard(now + silent);
+        let stored = used(&story.transitions, &[], &heard(now), GapPolicy::Free);
+        let read: Vec<_> =
+            stored.intervals.into_iter().map(|one| extended(one, &later)).collect();
+        let again = used(&story.transitions, &[], &later, GapPolicy::Free);
+        prop_assert_eq!(read, again.intervals);
     }
 
     /// After a crash at any point, what was closed is closed the same way.

@@ -35,6 +35,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (22, "org_deletion", include_str!("../../migrations/0022_org_deletion.sql")),
     (23, "drift", include_str!("../../migrations/0023_drift.sql")),
     (24, "prices", include_str!("../../migrations/0024_prices.sql")),
+    (25, "billing", include_str!("../../migrations/0025_billing.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

@@ -65,6 +65,7 @@ async fn newer(stage: &Stage) {
     crate::life_newer::org_deletion(stage).await;
     crate::life_newer::prices(stage).await;
     crate::life_newer::drift(stage).await;
+    crate::life_newer::money(stage).await;
 }
 
 pub(crate) fn operator(stage: &Stage) -> Principal {

@@ -1,5 +1,7 @@
 //! Data for `life.rs` that schema 15 cannot store. The fixture of that version was made without it.
 
+use trueup_model::billing::{BillingAccount, BillingSettings};
+use trueup_model::cluster::Freshness;
 use trueup_model::domain::DnsResult;
 use trueup_model::drift::{ConflictDecision, DivergenceState, DriftPolicy, DriftRule, Verdict};
 use trueup_model::finding::{OrphanCandidate, SweepResult};
@@ -8,9 +10,10 @@ use trueup_model::money::Money;
 use trueup_model::plan::Plan;
 use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::survey::Survey;
+use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
 use trueup_store::door::{DomainRequest, ProjectForce, RequestContext, ServiceRequest};
-use trueup_store::{DivergenceFilter, PreviewResult, Recognised};
+use trueup_store::{DivergenceFilter, Observer, PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
 
 use crate::drift::{reverted, standing, workload};
@@ -143,4 +146,21 @@ pub(crate) async fn prices(stage: &Stage) {
         assert!(app.put_plan(&plan, from, &context, at(93)).await.unwrap().changed);
     }
     override_price(stage, stage.db.org).await;
+}
+
+/// A billing account, usage of the recorded transitions, and what was posted for it.
+pub(crate) async fn money(stage: &Stage) {
+    let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
+    let settings = BillingSettings::default();
+    let mut account = BillingAccount::default_in(settings.currency);
+    account.legal_name = "Example Games Ltd".to_owned();
+    app.put_billing_account(org, &account, &settings, &stage.context(), at(90)).await.unwrap();
+    let lease = stage.lease().await;
+    let observer =
+        Observer { lease, name: "executor/one".to_owned(), before: Freshness::default() };
+    let kinds = [Kind::Pod, Kind::Node, Kind::PersistentVolumeClaim];
+    let heard = kinds.into_iter().map(|kind| (kind, at(91))).collect();
+    worker.record_watermarks(&observer, &Freshness { heard }).await.unwrap();
+    assert!(worker.meter(lease, 2, GapPolicy::Free, at(92)).await.unwrap().marks > 0);
+    assert!(worker.accrue(org, &settings, at(93)).await.unwrap().entries > 0);
 }

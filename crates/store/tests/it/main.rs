@@ -45,6 +45,8 @@ mod lane;
 #[cfg(test)]
 mod lease;
 #[cfg(test)]
+mod ledger;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod life_newer;
@@ -98,6 +100,8 @@ mod token;
 mod transition;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
+mod usage;
 #[cfg(test)]
 mod variable_patch;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
 
+use trueup_model::billing::BillingSettings;
 use trueup_model::cluster::Routing;
 use trueup_model::domain::{DnsResult, Host};
 use trueup_model::drift::DriftPolicy;
@@ -55,7 +56,7 @@ impl Recorded {
 }
 
 /// Writes in an order in which each of them changes something.
-const WRITES: [(&str, Recorded); 21] = [
+const WRITES: [(&str, Recorded); 22] = [
     // First, because other writes wake the service as well.
     ("requeue_wake", Recorded::Event("WakeRequeued")),
     ("accept_project", Recorded::Event("ProjectQueued")),
@@ -69,6 +70,7 @@ const WRITES: [(&str, Recorded); 21] = [
     ("create_org", Recorded::Event("OrgCreated")),
     ("put_plan", Recorded::Event("PlanChanged")),
     ("put_quota", Recorded::Event("QuotaChanged")),
+    ("put_billing_account", Recorded::Event("BillingAccountChanged")),
     ("put_routing", Recorded::Event("RoutingChanged")),
     ("request_preview", Recorded::Row("preview_requests")),
     ("freeze_service", Recorded::Event("ServiceFrozen")),
@@ -208,6 +210,12 @@ async fn write_setting(
             let limit = app.find_quota(org).await?.limit;
             let limit = Amounts { services: limit.services + 1, ..limit };
             assert!(app.put_quota(org, limit, context, now).await?.1);
+        }
+        "put_billing_account" => {
+            let settings = BillingSettings::default();
+            let mut account = app.find_billing_account(org, &settings).await?;
+            account.tax_ppm += 1;
+            assert!(app.put_billing_account(org, &account, &settings, context, now).await?.1);
         }
         "put_routing" => {
             let cluster = app.list_clusters().await?.remove(0);

@@ -2,8 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
+use trueup_cli::output::human::duration;
+use trueup_model::money::{Currency, ParseCurrencyError};
+use trueup_model::usage::GapPolicy;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where the API listens by default.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
@@ -30,6 +37,32 @@ pub(super) fn nodes(text: &str) -> Result<Nodes, String> {
 
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
+}
+
+pub(super) fn currency(text: &str) -> Result<Currency, String> {
+    text.parse().map_err(|error: ParseCurrencyError| error.to_string())
+}
+
+pub(super) fn gap_policy(text: &str) -> Result<GapPolicy, String> {
+    text.parse().map_err(|_| "must be `free`, `last_known` or `estimate`".to_owned())
+}
+
+/// How often something is done: from a minute to a day.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let parsed = duration(text).ok();
+    let is_right = |time: &Duration| (MINUTE..=DAY).contains(time);
+    parsed.filter(is_right).ok_or_else(|| "must be from 1m to 24h, such as 1h".to_owned())
+}
+
+/// A text as printed on invoices.
+pub(super) fn text(text: &str) -> Result<String, String> {
+    let is_printable = !text.chars().any(|one| one.is_control() && one != '\n');
+    let is_short = text.chars().count() <= 500;
+    if is_printable && is_short {
+        Ok(text.to_owned())
+    } else {
+        Err("must be at most 500 printable characters".to_owned())
+    }
 }
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {

@@ -94,6 +94,7 @@ impl TestServer {
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
             logs: Arc::new(NoLogs),
+            billing: Arc::default(),
         };
         let stop = self.stop.clone();
         self.server.spawn(async move {

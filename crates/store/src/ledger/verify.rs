@@ -1,0 +1,206 @@
+//! Verification: everything is computed again from transitions and compared with what is stored.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use sqlx::types::Json;
+use trueup_model::billing::BillingSettings;
+use trueup_model::id::{ClusterId, IntervalId, OrgId};
+use trueup_model::org::PLATFORM;
+use trueup_model::transition::Transition;
+use trueup_model::usage::{GapPolicy, Owner, UsageRecord};
+use trueup_rules::rate::posting::accrue;
+use trueup_rules::usage::correction::{Correction, corrections};
+use uuid::Uuid;
+
+use crate::db::clock::sql;
+use crate::db::pool::{Tx, enter};
+use crate::db::row::read_json;
+use crate::usage::Heard;
+use crate::work::meter::input::{Inputs, Objects};
+use crate::work::meter::{compute, stored};
+use crate::{App, Error, billing, ledger};
+
+/// What changed more recently than this may not be metered yet.
+const SETTLING: SignedDuration = SignedDuration::from_secs(60);
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The number of entries in the ledger.
+    pub entries: i64,
+    /// How many objects were metered again.
+    pub objects: usize,
+    /// How many lines were rated again.
+    pub lines: usize,
+    /// Lines that changed since usage was last posted.
+    pub pending: usize,
+    /// The first difference.
+    pub difference: Option<String>,
+}
+
+impl App {
+    /// Computes the usage and the costs of an org again, and compares them with what is stored.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or a price cannot be computed with.
+    pub async fn verify_ledger(
+        &self,
+        org: OrgId,
+        settings: &BillingSettings,
+        now: Timestamp,
+    ) -> Result<Verification, Error> {
+        let mut tx = self.begin(org).await?;
+        let mut found = Verification::default();
+        found.difference = integrity(&mut tx, org, &mut found.entries).await?;
+        for cluster in clusters(&mut tx, org).await? {
+            if found.difference.is_none() {
+                found.difference =
+                    usage(&mut tx, (org, cluster), settings.gap_policy, now, &mut found).await?;
+            }
+        }
+        if found.difference.is_none() {
+            found.difference = amounts(&mut tx, org, settings, &mut found).await?;
+        }
+        Ok(found)
+    }
+}
+
+/// The sequence has no holes, and every entry sums to zero.
+async fn integrity(tx: &mut Tx, org: OrgId, entries: &mut i64) -> Result<Option<String>, Error> {
+    let (count, last): (i64, i64) = sqlx::query_as(
+        "select count(*), coalesce(max(seq), 0) from ledger_entries where org_id = $1",
+    )
+    .bind(org.uuid())
+    .fetch_one(&mut **tx)
+    .await?;
+    *entries = count;
+    if count != last {
+        return Ok(Some(format!("the ledger has {count} entries, but the last one is {last}")));
+    }
+    let unbalanced: Option<(i64, i64)> = sqlx::query_as(
+        "select e.seq, coalesce(sum(p.micros), 1)::bigint
+         from ledger_entries e left join ledger_postings p on p.org_id = e.org_id and p.seq = e.seq
+         where e.org_id = $1 group by e.seq having coalesce(sum(p.micros), 1) <> 0
+         order by e.seq limit 1",
+    )
+    .bind(org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    Ok(unbalanced.map(|(seq, sum)| format!("entry {seq} sums to {sum} millionths, not to zero")))
+}
+
+async fn clusters(tx: &mut Tx, org: OrgId) -> Result<Vec<ClusterId>, Error> {
+    let rows: Vec<(Uuid,)> = sqlx::query_as(
+        "select distinct cluster_id from transitions where org_id = $1 order by cluster_id",
+    )
+    .bind(org.uuid())
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|(id,)| ClusterId::from_uuid(id)).collect())
+}
+
+/// The stored usage is what the transitions show.
+async fn usage(
+    tx: &mut Tx,
+    (org, cluster): (OrgId, ClusterId),
+    policy: GapPolicy,
+    now: Timestamp,
+    found: &mut Verification,
+) -> Result<Option<String>, Error> {
+    // Nodes belong to the platform.
+    enter(tx, PLATFORM).await?;
+    let nodes = Inputs::nodes(tx, cluster).await?;
+    enter(tx, org).await?;
+    let inputs = Inputs::read(tx, cluster, Objects::Org(org), Some(nodes)).await?;
+    let uids: Vec<String> = inputs.objects.iter().filter_map(uid).collect();
+    found.objects = found.objects.saturating_add(uids.len());
+    let (computed, _) = compute(&inputs, policy);
+    let stored = stored(tx, cluster, &uids, false).await?;
+    let settled = now.checked_sub(SETTLING).unwrap_or(now);
+    let recent: BTreeSet<&str> = inputs
+        .objects
+        .iter()
+        .filter(|(_, changes)| changes.iter().any(|change| change.seen_at > settled))
+        .filter_map(|(_, changes)| changes.first().map(|change| change.uid.as_str()))
+        .collect();
+    let first = corrections(&stored, &computed).into_iter().find_map(|write| {
+        let record = match &write {
+            Correction::Insert(record) | Correction::Update(_, record) => record,
+            Correction::Supersede(id) => &stored.iter().find(|(one, _)| one == id)?.1,
+        };
+        (!recent.contains(record.object.as_str())).then(|| differs(&write, record))
+    });
+    Ok(first)
+}
+
+fn uid((_, changes): &(Owner, Vec<Transition>)) -> Option<String> {
+    changes.first().map(|change| change.uid.clone())
+}
+
+fn differs(write: &Correction<IntervalId>, record: &UsageRecord) -> String {
+    let (object, from) = (&record.object, record.span.from);
+    match write {
+        Correction::Insert(_) => format!("usage of {object} from {from} is not stored"),
+        Correction::Update(..) => format!("usage of {object} from {from} is stored differently"),
+        Correction::Supersede(_) => {
+            format!("usage of {object} from {from} is stored, and no transition shows it")
+        }
+    }
+}
+
+/// The ledger says what the stored usage costs, as far as sources were heard when it was posted.
+async fn amounts(
+    tx: &mut Tx,
+    org: OrgId,
+    settings: &BillingSettings,
+    found: &mut Verification,
+) -> Result<Option<String>, Error> {
+    let Some((accrued_at, heard)) = last_accrual(tx, org).await? else { return Ok(None) };
+    let account = billing::account(tx, org, settings.currency).await?;
+    let is_settled = !changed_since(tx, org, accrued_at).await?;
+    let mut around = Some(accrued_at);
+    for _ in 0..2 {
+        let Some(at) = around else { break };
+        let inputs = billing::inputs(tx, org, account.clone(), at, &heard).await?;
+        around = inputs.period.from.checked_sub(SignedDuration::from_micros(1)).ok();
+        let lines = inputs.rate(settings.charge_simulated)?.lines;
+        found.lines = found.lines.saturating_add(lines.len());
+        let posted = ledger::posted(tx, org, inputs.period).await?;
+        let differences = accrue(org, inputs.period, &posted, &lines);
+        let first = differences.first().filter(|_| is_settled).and_then(|it| it.line.as_ref());
+        if let Some(line) = first {
+            let (item, period) = (&line.item, inputs.period.from);
+            return Ok(Some(format!(
+                "{item} in the period from {period} costs something else than what is posted"
+            )));
+        }
+        found.pending = found.pending.saturating_add(differences.len());
+    }
+    Ok(None)
+}
+
+/// When usage was last posted, and how far sources were heard by then.
+async fn last_accrual(tx: &mut Tx, org: OrgId) -> Result<Option<(Timestamp, Heard)>, Error> {
+    let head: Option<(jiff_sqlx::Timestamp, Json<Value>)> = sqlx::query_as(
+        "select accrued_at, heard from ledger_heads where org_id = $1 and accrued_at is not null",
+    )
+    .bind(org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    head.map(|(at, heard)| Ok((at.to_jiff(), read_json("watermarks", heard)?))).transpose()
+}
+
+/// Whether usage was recorded or corrected since it was last posted.
+async fn changed_since(tx: &mut Tx, org: OrgId, accrued_at: Timestamp) -> Result<bool, Error> {
+    let (changed,): (bool,) = sqlx::query_as(
+        "select exists (select from usage_intervals where org_id = $1
+                          and (recorded_at > $2 or superseded_at > $2))",
+    )
+    .bind(org.uuid())
+    .bind(sql(accrued_at))
+    .fetch_one(&mut **tx)
+    .await?;
+    Ok(changed)
+}

@@ -1,0 +1,92 @@
+//! Accrual: posts to the ledger what usage costs by now.
+//!
+//! An entry is the difference between what is posted and what is rated, so accrual may be repeated,
+//! by any replica: the lock of the org's ledger orders them, and nothing is posted twice. Late usage
+//! and corrections are differences on the period that they belong to.
+
+use jiff::{SignedDuration, Timestamp};
+use trueup_model::billing::BillingSettings;
+use trueup_model::id::OrgId;
+use trueup_rules::rate::posting::accrue;
+use uuid::Uuid;
+
+use crate::db::clock::sql;
+use crate::db::pool::Tx;
+use crate::db::row::json;
+use crate::ledger::EntryKind;
+use crate::{Error, Worker, billing, ledger, usage};
+
+/// What an accrual posted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Accrued {
+    /// The number of new entries.
+    pub entries: usize,
+}
+
+impl Worker {
+    /// Orgs with usage whose ledger was last brought up to date before a moment.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn orgs_to_accrue(&self, before: Timestamp) -> Result<Vec<OrgId>, Error> {
+        let rows: Vec<(Uuid,)> = sqlx::query_as(
+            "select o.id from orgs o left join ledger_heads h on h.org_id = o.id
+             where (h.accrued_at is null or h.accrued_at < $1)
+               and exists (select from usage_intervals u where u.org_id = o.id
+                             and (u.growing or u.recorded_at > coalesce(h.accrued_at, 'epoch')
+                                  or u.superseded_at > coalesce(h.accrued_at, 'epoch')))
+             order by h.accrued_at nulls first, o.id",
+        )
+        .bind(sql(before))
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(|(id,)| OrgId::from_uuid(id)).collect())
+    }
+
+    /// Posts what the usage of an org costs in this billing period and in the one before.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or a price cannot be computed with.
+    pub async fn accrue(
+        &self,
+        org: OrgId,
+        settings: &BillingSettings,
+        now: Timestamp,
+    ) -> Result<Accrued, Error> {
+        let mut tx = self.begin().await?;
+        let accrued = post(&mut tx, org, settings, now).await?;
+        tx.commit().await?;
+        Ok(accrued)
+    }
+}
+
+/// Posts the differences of this period and of the one before.
+pub(crate) async fn post(
+    tx: &mut Tx,
+    org: OrgId,
+    settings: &BillingSettings,
+    now: Timestamp,
+) -> Result<Accrued, Error> {
+    let mut seq = ledger::lock(tx, org).await?;
+    let account = billing::account(tx, org, settings.currency).await?;
+    let heard = usage::watermarks(&mut **tx, None).await?;
+    let current = billing::inputs(tx, org, account.clone(), now, &heard).await?;
+    // The last moment before this period.
+    let former = current.period.from.checked_sub(SignedDuration::from_micros(1)).unwrap_or(now);
+    let former = billing::inputs(tx, org, account, former, &heard).await?;
+    let mut accrued = Accrued::default();
+    for inputs in [former, current] {
+        let rated = inputs.rate(settings.charge_simulated)?;
+        let posted = ledger::posted(tx, org, inputs.period).await?;
+        let entries = accrue(org, inputs.period, &posted, &rated.lines);
+        seq = ledger::append(tx, org, (EntryKind::Usage, None), seq, &entries, now).await?;
+        accrued.entries = accrued.entries.saturating_add(entries.len());
+    }
+    sqlx::query("update ledger_heads set accrued_at = $2, heard = $3 where org_id = $1")
+        .bind(org.uuid())
+        .bind(sql(now))
+        .bind(json(&heard))
+        .execute(&mut **tx)
+        .await?;
+    Ok(accrued)
+}
