@@ -172,15 +172,16 @@ async fn postings(
 pub(crate) async fn posted(tx: &mut Tx, org: OrgId, period: Span) -> Result<Vec<Posted>, Error> {
     let rows = sqlx::query(
         "with entries as (
-             select seq, line_key, line, currency from ledger_entries
+             select seq, line_key, line, currency, quantity from ledger_entries
              where org_id = $1 and kind = 'usage' and period_from = $2 and period_until = $3),
          sums as (
              select e.line_key, p.account, p.service_id, sum(p.micros)::bigint as micros
              from entries e join ledger_postings p on p.org_id = $1 and p.seq = e.seq
              group by 1, 2, 3)
-         select l.line_key, l.line, l.currency, l.entries, s.account, s.service_id, s.micros
+         select l.line_key, l.line, l.currency, l.entries, l.quantity, s.account, s.service_id, s.micros
          from (select line_key, min(line::text)::jsonb as line, min(currency) as currency,
-                      count(*) as entries from entries group by line_key) l
+                      count(*) as entries, sum(quantity)::text as quantity
+               from entries group by line_key) l
          join sums s on s.line_key = l.line_key order by l.line_key",
     )
     .bind(org.uuid())
@@ -193,10 +194,14 @@ pub(crate) async fn posted(tx: &mut Tx, org: OrgId, period: Span) -> Result<Vec<
         let key: Vec<u8> = row.try_get("line_key")?;
         if !lines.contains_key(&key) {
             let entries: i64 = row.try_get("entries")?;
+            let quantity: String = row.try_get("quantity")?;
             let posted = Posted {
                 line: read_json("line", row.try_get("line")?)?,
                 currency: read("currency", row.try_get("currency")?)?,
                 entries: u64::try_from(entries).unwrap_or(0),
+                quantity_micros: quantity
+                    .parse::<i128>()
+                    .map_err(|source| Error::corrupt("quantity", source))?,
                 balances: Balances::new(),
             };
             lines.insert(key.clone(), posted);
@@ -278,6 +283,7 @@ fn row(
         "period_from": entry.line.as_ref().map(|line| line.period.from),
         "period_until": entry.line.as_ref().map(|line| line.period.until),
         "evidence": format!("\\x{}", entry.evidence),
+        "quantity": entry.quantity_micros.to_string(),
         "currency": entry.currency,
         "reference": reference,
         "posted_at": now,
