@@ -10,7 +10,7 @@ use trueup_model::transition::{Size, What};
 use trueup_model::usage::{Delivery, GapPolicy, Meter, Quantity, UsageInterval};
 use trueup_rules::rate::account::Account;
 use trueup_rules::rate::line::Line;
-use trueup_rules::rate::posting::{JournalEntry, Posted, accrue, draw_credit};
+use trueup_rules::rate::posting::{JournalEntry, Posted, accrue, transfer};
 use trueup_rules::rate::{PriceList, Terms, rate};
 use trueup_rules::usage::hash;
 
@@ -161,16 +161,15 @@ fn simulated_usage_is_posted_only_if_it_is_charged() {
 }
 
 #[test]
-fn credit_pays_as_far_as_it_reaches() {
-    let draw = |due, credit| draw_credit(given::org(), eur(), due, credit, "invoice-1");
-    assert_eq!(draw(0, 500), None);
-    assert_eq!(draw(500, 0), None);
-    for (due, credit, paid) in [(500, 200, 200), (200, 500, 200)] {
-        let entry = draw(due, credit).unwrap();
-        assert_eq!(entry.sum(), 0);
-        let account = Account::Receivable(given::org()).to_string();
-        assert_eq!(balances(&[entry])[&account], -paid);
-    }
+fn a_transfer_is_balanced_and_known_again_by_its_reference() {
+    let accounts = (Account::Credit(given::org()), Account::Receivable(given::org()));
+    let entry = |micros, reference| transfer(given::org(), eur(), accounts, micros, reference);
+    let one = entry(200, "invoice-1");
+    assert_eq!(one.sum(), 0);
+    let receivable = Account::Receivable(given::org()).to_string();
+    assert_eq!(balances(std::slice::from_ref(&one))[&receivable], -200);
+    assert_eq!(one.key, entry(200, "invoice-1").key);
+    assert_ne!(one.key, entry(200, "invoice-2").key);
 }
 
 /// Intervals of four pods of two services; each may be delivered or not.
