@@ -216,6 +216,13 @@ impl Client {
         }
     }
 
+    /// The body as it is, for files.
+    pub(crate) async fn bytes(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+        let url = response.url().to_string();
+        let read = response.bytes().await;
+        Ok(read.map_err(|source| ClientError::Unreachable { url, source })?.to_vec())
+    }
+
     pub(crate) async fn body<T: DeserializeOwned>(
         &self,
         response: Response,

@@ -32,6 +32,9 @@ pub const MAX_MEMORY_MIB: u32 = 16 << 20;
 /// The most GPUs of a plan: as many as the number holds.
 pub const MAX_GPUS: u32 = u32::MAX;
 
+/// The most credit that is granted at once: a million of the currency's unit. More is a mistake.
+pub const MAX_CREDIT: i64 = 1_000_000_000_000;
+
 fn integer(min: i64, max: i64) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(SchemaType::Type(Type::Integer))
@@ -99,6 +102,8 @@ schemas! {
     TimeZoneName => text("^[A-Za-z0-9_+/-]+$", 1, 64);
     /// A percentage with up to four decimal places.
     TaxPercent => text(r"^(?:100|[0-9]{1,2}(?:\.[0-9]{1,4})?)$", 1, 7);
+    /// Millionths of a currency's unit: more than nothing.
+    CreditAmount => integer(1, MAX_CREDIT);
     /// The number of a ledger entry; 0 for the beginning.
     LedgerPosition => integer(0, i64::MAX);
     /// A percentage.

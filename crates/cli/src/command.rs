@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod conflicts;
 pub mod context;
 pub mod cost;
+pub mod credit;
 pub mod delete;
 pub mod describe;
 pub mod domain;
@@ -23,6 +24,7 @@ pub mod findings;
 pub mod freeze;
 pub mod get;
 pub mod history;
+pub mod invoice;
 pub mod ledger;
 pub mod logs;
 pub mod operation;
@@ -74,6 +76,8 @@ pub enum Command {
     Approve(drift::ApproveArgs),
     Conflicts(conflicts::Args),
     Cost(cost::Args),
+    Invoice(invoice::Args),
+    Credit(credit::Args),
     Ledger(ledger::Args),
     Billing(billing::Args),
     Run(run::Args),
@@ -132,6 +136,8 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Approve(args) => Box::pin(drift::approve(args, context)).await?,
         Command::Conflicts(args) => Box::pin(conflicts::run(args, context)).await?,
         Command::Cost(args) => Box::pin(cost::run(args, context)).await?,
+        Command::Invoice(args) => Box::pin(invoice::run(args, context)).await?,
+        Command::Credit(args) => Box::pin(credit::run(args, context)).await?,
         Command::Ledger(args) => Box::pin(ledger::run(args, context)).await?,
         Command::Billing(args) => Box::pin(billing::run(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,

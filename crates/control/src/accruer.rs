@@ -40,7 +40,8 @@ impl Accruer {
 
     async fn accrue_all(&self) -> Result<(), Error> {
         let every = SignedDuration::try_from(self.settings.accrue_every).unwrap_or_default();
-        let due = self.clock.now().saturating_sub(every).unwrap_or(self.clock.now());
+        let now = self.clock.now();
+        let due = now.saturating_sub(every).unwrap_or(now);
         let orgs = within(&*self.clock, self.worker.orgs_to_accrue(due)).await?;
         for org in orgs {
             let posted = self.worker.accrue(org, &self.settings, self.clock.now());

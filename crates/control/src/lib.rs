@@ -19,6 +19,7 @@
 //! - `notifier` notifies the other replicas on the same database and receives their notifications.
 //! - `sealer` gives events their position and hash.
 //! - `accruer` posts usage to the ledger.
+//! - `closer` issues invoices when a billing period is over.
 //! - `purge` deletes expired idempotency keys.
 //! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
 
@@ -26,6 +27,7 @@ mod acceptance_timer;
 mod accruer;
 mod adopter;
 mod backlog;
+mod closer;
 mod contact;
 mod deadline;
 mod decrypt;
@@ -54,6 +56,7 @@ mod silence;
 mod usage_meter;
 
 pub use accruer::Accruer;
+pub use closer::Closer;
 pub use domain_verifier::DomainVerifier;
 pub use lease_holder::LeaseHolder;
 pub use measured::Measured;

@@ -6,16 +6,15 @@ use axum::response::Response;
 use trueup_api::cluster::Cluster;
 use trueup_api::freeze::{self as api, FreezeBody, Platform};
 use trueup_api::preview::OrPreview;
-use trueup_api::schema::{ClusterKey, MAX_SENTENCE};
+use trueup_api::schema::ClusterKey;
 use trueup_api::service::{NoBody, Service};
 use trueup_model::freeze::Freeze;
 use trueup_model::principal::Permission;
-use trueup_rules::admit::FieldError;
 use trueup_store::FreezeRequest;
 use trueup_store::door::Accepted;
 
 use crate::AppState;
-use crate::front::body::Body;
+use crate::front::body::{Body, sentence};
 use crate::front::caller::Scope;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
@@ -34,7 +33,12 @@ pub(crate) async fn service_freeze(
     Path(target): Path<Target>,
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
-    set_service_freeze(change, &target, FreezeRequest { reason: Some(reason(&body)?) }).await
+    set_service_freeze(
+        change,
+        &target,
+        FreezeRequest { reason: Some(sentence("reason", &body.reason)?) },
+    )
+    .await
 }
 
 /// Unfreezes a service. In a frozen cluster it stays frozen.
@@ -106,7 +110,12 @@ pub(crate) async fn cluster_freeze(
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    set_cluster_freeze(change, &cluster, FreezeRequest { reason: Some(reason(&body)?) }).await
+    set_cluster_freeze(
+        change,
+        &cluster,
+        FreezeRequest { reason: Some(sentence("reason", &body.reason)?) },
+    )
+    .await
 }
 
 /// Unfreezes a cluster. For operators.
@@ -156,7 +165,7 @@ pub(crate) async fn platform_freeze(
     Body(body): Body<FreezeBody>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    let request = FreezeRequest { reason: Some(reason(&body)?) };
+    let request = FreezeRequest { reason: Some(sentence("reason", &body.reason)?) };
     let Accepted { row, changed } = set_platform_freeze(&change, None, request).await?;
     change.done(changed, &Platform { frozen: row.as_ref().map(view) })
 }
@@ -186,16 +195,6 @@ async fn set_platform_freeze(
         change.state.signals.freeze();
     }
     Ok(answer)
-}
-
-/// Checks the reason: one printable sentence.
-fn reason(body: &FreezeBody) -> Answer<&str> {
-    let reason = body.reason.trim();
-    if (1..=MAX_SENTENCE).contains(&reason.chars().count()) && !reason.contains(char::is_control) {
-        return Ok(reason);
-    }
-    let message = "must be a sentence of at most 300 characters, such as `investigating an outage`";
-    Err(Failure::invalid(vec![FieldError::at("reason", message)]))
 }
 
 /// A freeze as it is shown.

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
+use trueup_api::Code;
 use trueup_api::ledger::{
     AccountBalance, AccountList, LedgerEntry, LedgerPage, LedgerPosting, LedgerVerification,
 };
@@ -14,7 +15,7 @@ use crate::AppState;
 use crate::front::caller::Caller;
 use crate::front::cursor;
 use crate::front::extract::Query;
-use crate::front::problem::Answer;
+use crate::front::problem::{Answer, Failure};
 use crate::plan::money;
 
 /// A page of the ledger.
@@ -39,8 +40,12 @@ pub(crate) async fn ledger_list(
     Query(page): Query<Page>,
 ) -> Answer<Json<LedgerPage>> {
     caller.must(Permission::Read)?;
-    let limit = cursor::limit(page.limit)?;
-    let found = state.app.list_ledger(caller.org, page.after.unwrap_or(0), limit).await?;
+    let (limit, after) = (cursor::limit(page.limit)?, page.after.unwrap_or(0));
+    if after < 0 {
+        let detail = "`after` must be the `next` of a page, or 0 for the beginning";
+        return Err(Failure::new(Code::BadRequest, detail));
+    }
+    let found = state.app.list_ledger(caller.org, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.seq);
     Ok(Json(LedgerPage { items: found.iter().map(entry).collect(), next }))
@@ -81,7 +86,7 @@ pub(crate) async fn ledger_verify(
     }))
 }
 
-fn entry(entry: &trueup_store::LedgerEntry) -> LedgerEntry {
+pub(crate) fn entry(entry: &trueup_store::LedgerEntry) -> LedgerEntry {
     let posting = |posting: &trueup_store::LedgerPosting| LedgerPosting {
         account: posting.account.to_string(),
         service: posting.service.map(|service| service.to_string()),

@@ -50,7 +50,7 @@ pub(crate) async fn transition_list(
     Ok(Json(TransitionList { items: found.into_iter().map(shown).collect(), next }))
 }
 
-fn shown(transition: Transition) -> api::Transition {
+pub(crate) fn shown(transition: Transition) -> api::Transition {
     api::Transition {
         id: transition.id.to_string(),
         kind: transition.kind,

@@ -19,6 +19,8 @@ pub struct BillingSettings {
     pub gap_policy: GapPolicy,
     /// How often usage is posted to the ledger.
     pub accrue_every: Duration,
+    /// How long after its end a billing period is invoiced: late usage arrives within this time.
+    pub invoice_after: Duration,
     /// Who sells, as printed on invoices.
     pub seller: Seller,
 }
@@ -30,6 +32,7 @@ impl Default for BillingSettings {
             charge_simulated: true,
             gap_policy: GapPolicy::Free,
             accrue_every: Duration::from_secs(3600),
+            invoice_after: Duration::from_secs(3600),
             seller: Seller::default(),
         }
     }

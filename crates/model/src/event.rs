@@ -23,7 +23,9 @@ use utoipa::ToSchema;
 use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
 
-pub use billing::BillingAccountChanged;
+pub use billing::{
+    BillingAccountChanged, CreditGranted, InvoiceIssued, InvoicePaid, InvoiceVoided,
+};
 pub use catalog::{PlanChanged, PublishedPrice, TemplateDeprecated, TemplatePublished};
 pub use cluster::{
     ClusterReachable, ClusterReplaced, ClusterUnreachable, PlatformFrozen, PlatformUnfrozen,
@@ -231,6 +233,14 @@ pub enum Fact {
     QuotaChanged(QuotaChanged),
     /// The billing account of an org was changed.
     BillingAccountChanged(BillingAccountChanged),
+    /// An org was granted credit.
+    CreditGranted(CreditGranted),
+    /// An invoice was issued.
+    InvoiceIssued(InvoiceIssued),
+    /// An invoice was paid.
+    InvoicePaid(InvoicePaid),
+    /// An invoice was voided.
+    InvoiceVoided(InvoiceVoided),
     /// A node port was opened for a service, or routed to another of its ports.
     EndpointOpened(EndpointOpened),
     /// The closing of an endpoint was requested.

@@ -71,6 +71,8 @@ pub const OPERATIONS: &[Owned] = &[
         "the executor of its cluster; the report writer frees the port",
     ),
     owned("billing_account_", Mechanism::Direct, "none: the accruer reads it"),
+    owned("credit_", Mechanism::Direct, "none: invoices use it"),
+    owned("invoice_", Mechanism::Direct, "none: the closer issues what nobody requests"),
     owned("wake_", Mechanism::Janitor, "the driver"),
     owned("finding_", Mechanism::Janitor, "the finding recorder of its cluster"),
     owned("platform_", Mechanism::Direct, FREEZE),
@@ -186,6 +188,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "ledger entries of usage",
         wakes: "every hour for each org, or as configured",
         net: "the next pass posts the whole difference",
+    },
+    Loop {
+        name: "closer",
+        file: "crates/control/src/closer.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "invoices of ended billing periods",
+        wakes: "every minute",
+        net: "a period without an invoice is found again",
     },
     Loop {
         name: "finding recorder",

@@ -113,6 +113,7 @@ pub enum GapPolicy {
 
 /// The usage of one meter by one object during one span, with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "three independent facts, as columns of a row")]
 pub struct UsageInterval {
     /// Whose it is.
     pub owner: Owner,

@@ -250,9 +250,9 @@ as $$
 begin
     raise exception 'the ledger is append-only; post a correction' using errcode = 'restrict_violation';
 end $$;
-create trigger entries_are_kept before update or delete on ledger_entries
+create trigger entries_are_kept before update or delete or truncate on ledger_entries
     for each statement execute function keep_ledger();
-create trigger postings_are_kept before update or delete on ledger_postings
+create trigger postings_are_kept before update or delete or truncate on ledger_postings
     for each statement execute function keep_ledger();
 
 -- Invoices: issued once, then only paid or voided. The document is what was sent, to the byte.
@@ -323,11 +323,20 @@ create table credits (
 );
 create index credits_by_org on credits (org_id, id);
 
+-- Which credit paid which part of an invoice, so that a void invoice gives it back.
+create table invoice_credits (
+    org_id     uuid not null,
+    invoice_id uuid not null references invoices (id),
+    credit_id  uuid not null references credits (id),
+    micros     bigint not null check (micros > 0),
+    primary key (invoice_id, credit_id)
+);
+
 do $$
 declare t text;
 begin
     foreach t in array array['billing_accounts', 'ledger_heads', 'ledger_entries', 'ledger_postings',
-                             'invoices', 'invoice_entries', 'credits'] loop
+                             'invoices', 'invoice_entries', 'credits', 'invoice_credits'] loop
         execute format('alter table %I enable row level security', t);
         execute format('alter table %I force row level security', t);
         execute format('create policy owner_all on %I to trueup_owner using (true) with check (true)', t);
@@ -339,7 +348,7 @@ grant select, insert, update on billing_accounts to trueup_app;
 grant select on billing_accounts to trueup_worker;
 grant select, insert, update on ledger_heads to trueup_app, trueup_worker;
 grant select, insert on ledger_entries, ledger_postings to trueup_app, trueup_worker;
-grant select, insert on invoices, invoice_entries, credits to trueup_app, trueup_worker;
+grant select, insert on invoices, invoice_entries, credits, invoice_credits to trueup_app, trueup_worker;
 grant update (state, paid_at, voided_at, reason) on invoices to trueup_app, trueup_worker;
 grant update (released) on invoice_entries to trueup_app, trueup_worker;
 grant update (used_micros, expired_micros) on credits to trueup_app, trueup_worker;

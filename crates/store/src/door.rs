@@ -8,6 +8,7 @@
 mod billing;
 mod config;
 mod conflict;
+mod credit;
 mod domain;
 mod domain_check;
 mod drift;
@@ -18,6 +19,7 @@ mod finding;
 pub(crate) mod freeze;
 mod generation;
 pub(crate) mod idempotency;
+mod invoice;
 mod lock;
 mod org;
 mod plan;
@@ -49,9 +51,11 @@ use uuid::Uuid;
 use crate::Error;
 
 pub use config::EntryRequest;
+pub use credit::CreditRequest;
 pub use domain::DomainRequest;
 pub use endpoint::{EndpointRequest, EndpointTarget};
 pub use entry::EntryKind;
+pub use invoice::InvoiceRequest;
 pub use project::ProjectForce;
 pub use secret::SecretRequest;
 pub use service::{ServiceChange, ServiceRequest};
@@ -177,10 +181,10 @@ pub enum Refusal {
     /// The org has too many open preview requests.
     #[error("too many open preview requests")]
     TooManyPreviews,
-    /// There is nothing left to decide about a divergence or a conflict.
+    /// There is nothing left to decide about a divergence, a conflict or an invoice.
     #[error("the {what} was {decision} by {} at {at}", .by.as_deref().unwrap_or("Trueup"))]
     Decided {
-        /// What was to be decided: `divergence` or `conflict`.
+        /// What was to be decided: `divergence`, `conflict` or `invoice`.
         what: &'static str,
         /// What became of it.
         decision: String,

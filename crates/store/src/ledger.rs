@@ -28,12 +28,21 @@ pub use verify::Verification;
 pub(crate) enum EntryKind {
     /// A line of usage.
     Usage,
+    /// Credit that is granted, used or given back.
+    Credit,
+    /// The tax of an invoice, or of one that is voided.
+    Invoice,
+    /// A payment.
+    Payment,
 }
 
 impl EntryKind {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Usage => "usage",
+            Self::Credit => "credit",
+            Self::Invoice => "invoice",
+            Self::Payment => "payment",
         }
     }
 }
@@ -92,34 +101,15 @@ impl App {
     ) -> Result<Vec<LedgerEntry>, Error> {
         let mut tx = self.begin(org).await?;
         let rows = sqlx::query(
-            "select seq, kind, line, reference, evidence, currency, posted_at from ledger_entries
-             where org_id = $1 and seq > $2 order by seq limit $3",
+            "select seq from ledger_entries where org_id = $1 and seq > $2 order by seq limit $3",
         )
         .bind(org.uuid())
         .bind(after)
         .bind(limit)
         .fetch_all(&mut *tx)
         .await?;
-        let last: i64 = rows.last().map_or(Ok(after), |row| row.try_get("seq"))?;
-        let mut postings = postings(&mut tx, org, after, last).await?;
-        rows.iter()
-            .map(|row| {
-                let seq = row.try_get("seq")?;
-                let line: Option<Json<Value>> = row.try_get("line")?;
-                let evidence: Vec<u8> = row.try_get("evidence")?;
-                Ok(LedgerEntry {
-                    seq,
-                    kind: row.try_get("kind")?,
-                    line: line.map(|line| read_json("line", line)).transpose()?,
-                    reference: row.try_get("reference")?,
-                    evidence: EvidenceHash::from_bytes(&evidence)
-                        .unwrap_or(EvidenceHash::new([0; 32])),
-                    currency: read("currency", row.try_get("currency")?)?,
-                    posted_at: time(row, "posted_at")?,
-                    postings: postings.remove(&seq).unwrap_or_default(),
-                })
-            })
-            .collect()
+        let seqs: Vec<i64> = rows.iter().map(|row| row.try_get("seq")).collect::<Result<_, _>>()?;
+        entries(&mut tx, org, &seqs).await
     }
 
     /// The sum of every account of an org.
@@ -145,19 +135,51 @@ impl App {
     }
 }
 
+/// The entries with these numbers, oldest first.
+pub(crate) async fn entries(
+    tx: &mut Tx,
+    org: OrgId,
+    seqs: &[i64],
+) -> Result<Vec<LedgerEntry>, Error> {
+    let rows = sqlx::query(
+        "select seq, kind, line, reference, evidence, currency, posted_at from ledger_entries
+         where org_id = $1 and seq = any($2) order by seq",
+    )
+    .bind(org.uuid())
+    .bind(seqs)
+    .fetch_all(&mut **tx)
+    .await?;
+    let mut postings = postings(tx, org, seqs).await?;
+    rows.iter()
+        .map(|row| {
+            let seq = row.try_get("seq")?;
+            let line: Option<Json<Value>> = row.try_get("line")?;
+            let evidence: Vec<u8> = row.try_get("evidence")?;
+            Ok(LedgerEntry {
+                seq,
+                kind: row.try_get("kind")?,
+                line: line.map(|line| read_json("line", line)).transpose()?,
+                reference: row.try_get("reference")?,
+                evidence: EvidenceHash::from_bytes(&evidence).unwrap_or(EvidenceHash::new([0; 32])),
+                currency: read("currency", row.try_get("currency")?)?,
+                posted_at: time(row, "posted_at")?,
+                postings: postings.remove(&seq).unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
 async fn postings(
     tx: &mut Tx,
     org: OrgId,
-    after: i64,
-    until: i64,
+    seqs: &[i64],
 ) -> Result<BTreeMap<i64, Vec<LedgerPosting>>, Error> {
     let rows: Vec<(i64, String, Option<Uuid>, i64)> = sqlx::query_as(
         "select seq, account, service_id, micros from ledger_postings
-         where org_id = $1 and seq > $2 and seq <= $3 order by seq, place",
+         where org_id = $1 and seq = any($2) order by seq, place",
     )
     .bind(org.uuid())
-    .bind(after)
-    .bind(until)
+    .bind(seqs)
     .fetch_all(&mut **tx)
     .await?;
     let mut postings: BTreeMap<i64, Vec<LedgerPosting>> = BTreeMap::new();

@@ -223,6 +223,27 @@ impl App {
     }
 }
 
+/// How many transitions explain a line of an invoice at most.
+const MAX_EXPLAINED: i64 = 1000;
+
+/// The transitions of objects of an org, oldest first.
+pub(crate) async fn of_objects(
+    tx: &mut Tx,
+    org: OrgId,
+    uids: &[String],
+) -> Result<Vec<Transition>, Error> {
+    let rows = sqlx::query(sqlx::AssertSqlSafe(format!(
+        "select {COLUMNS} from transitions t where t.org_id = $1 and t.uid = any($2)
+         order by t.id limit $3"
+    )))
+    .bind(org.uuid())
+    .bind(uids)
+    .bind(MAX_EXPLAINED)
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.iter().map(transition).collect()
+}
+
 pub(crate) fn transition(row: &PgRow) -> Result<Transition, Error> {
     let time = |column: &str| {
         let time: Option<jiff_sqlx::Timestamp> = row.try_get(column)?;

@@ -156,6 +156,7 @@ fn billing(reader: &mut Reader) -> BillingSettings {
     let charge_simulated = reader.one("billing.charge_simulated", None, parse::boolean);
     let gap_policy = reader.one("billing.gap_policy", None, parse::gap_policy);
     let accrue_every = reader.one("billing.accrue_every", None, parse::interval);
+    let invoice_after = reader.one("billing.invoice_after", None, parse::interval);
     let name = reader.one("billing.seller_name", None, parse::text);
     let address = reader.one("billing.seller_address", None, parse::text);
     let tax_id = reader.one("billing.seller_tax_id", None, parse::text);
@@ -164,6 +165,7 @@ fn billing(reader: &mut Reader) -> BillingSettings {
         charge_simulated: charge_simulated.unwrap_or(defaults.charge_simulated),
         gap_policy: gap_policy.unwrap_or(defaults.gap_policy),
         accrue_every: accrue_every.unwrap_or(defaults.accrue_every),
+        invoice_after: invoice_after.unwrap_or(defaults.invoice_after),
         seller: Seller {
             name: name.unwrap_or_default(),
             address: address.unwrap_or_default(),

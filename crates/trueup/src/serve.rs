@@ -22,7 +22,7 @@ use trueup_cluster::Switch;
 use trueup_cluster::kube::Kube;
 use trueup_control::dns::Dns;
 use trueup_control::{
-    Accruer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
+    Accruer, Closer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
 };
 use trueup_http::{AppState, LiveLogs, ReadRepair, Streams};
 use trueup_local::Progress;
@@ -225,8 +225,18 @@ impl System {
         };
         let domain_verifier = self.domain_verifier(options, metrics.clone());
         let gap_policy = billing.gap_policy;
-        let accruer =
-            Accruer { worker: self.worker.clone(), clock: self.clock(), settings: billing };
+        let accruer = Accruer {
+            worker: self.worker.clone(),
+            clock: self.clock(),
+            settings: Arc::clone(&billing),
+        };
+        let closer = Closer {
+            app: self.app.clone(),
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            settings: billing,
+        };
         let loops = async {
             tokio::select! {
                 () = notifier.run() => {}
@@ -234,6 +244,7 @@ impl System {
                 () = self.keys.follow(&*self.clock) => {}
                 () = self.lease_holder(metrics, gap_policy).run(stop.clone()) => {}
                 () = accruer.run() => {}
+                () = closer.run() => {}
                 () = sealer.run() => {}
                 () = purge.run() => {}
                 () = domain_verifier.run() => {}

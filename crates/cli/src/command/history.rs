@@ -44,7 +44,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// One transition as a line, with the time it happened or, if unknown, was observed.
-fn line(one: &Transition, style: Style) -> String {
+pub fn line(one: &Transition, style: Style) -> String {
     let at = style.paint(Paint::Faint, &moment(one.at.unwrap_or(one.seen_at)));
     let (paint, what) = sentence(one);
     let what = style.paint(paint, &clean(&what));

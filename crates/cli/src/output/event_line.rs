@@ -3,15 +3,15 @@
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
     AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
-    ConflictRaised, ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested,
-    DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored,
-    DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact,
-    FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, OrgCreated,
-    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
-    ProjectDeleteQueued, ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked,
-    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested,
+    DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded,
+    DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened,
+    Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvoiceIssued,
+    InvoicePaid, InvoiceVoided, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
+    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, PublishedPrice,
+    QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested,
+    ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved,
+    ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
     ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
     TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
     wire_source,
@@ -231,6 +231,21 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         }) => {
             let text = format!("{currency}, months in {time_zone}; {}", requested(principal));
             (Paint::Busy, "billing account changed", text)
+        }
+        Fact::CreditGranted(CreditGranted { micros, currency, principal, .. }) => {
+            let amount = Money { micros: *micros, currency: *currency };
+            (Paint::Good, "credit granted", format!("{amount}; {}", requested(principal)))
+        }
+        Fact::InvoiceIssued(InvoiceIssued { number, due_micros, currency, principal, .. }) => {
+            let due = Money { micros: *due_micros, currency: *currency };
+            let text = format!("{number}, {due} to pay; {}", requested(principal));
+            (Paint::Strong, "invoice issued", text)
+        }
+        Fact::InvoicePaid(InvoicePaid { number, principal, .. }) => {
+            (Paint::Good, "invoice paid", format!("{number}; {}", requested(principal)))
+        }
+        Fact::InvoiceVoided(InvoiceVoided { number, principal, .. }) => {
+            (Paint::Strong, "invoice voided", format!("{number}; {}", requested(principal)))
         }
         Fact::EndpointOpened(EndpointOpened { name, node_port, principal, .. }) => {
             (Paint::Strong, "endpoint opened", format!("{name}, port {node_port}{}", by(principal)))

@@ -9,9 +9,9 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, billing, cluster, conflict, cost, document, domain, drift, endpoint, event, finding,
-    freeze, ledger, log, operation, org, plan, preview_request, project, quota, receipt, release,
-    secret, service, template, token, transition, variable, volume, wake, why,
+    AppState, billing, cluster, conflict, cost, credit, document, domain, drift, endpoint, event,
+    finding, freeze, invoice, ledger, log, operation, org, plan, preview_request, project, quota,
+    receipt, release, secret, service, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -116,6 +116,13 @@ fn money() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(cost::cost_get))
         .routes(routes!(billing::billing_account_get, billing::billing_account_put))
+        .routes(routes!(credit::credit_list, credit::credit_grant))
+        .routes(routes!(invoice::invoice_list, invoice::invoice_issue))
+        .routes(routes!(invoice::invoice_get))
+        .routes(routes!(invoice::invoice_document))
+        .routes(routes!(invoice::invoice_explain))
+        .routes(routes!(invoice::invoice_pay))
+        .routes(routes!(invoice::invoice_void))
         .routes(routes!(ledger::ledger_list))
         .routes(routes!(ledger::ledger_accounts))
         .routes(routes!(ledger::ledger_verify))

@@ -12,8 +12,10 @@ use http_body_util::Limited;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trueup_api::Code;
+use trueup_api::schema::MAX_SENTENCE;
+use trueup_rules::admit::FieldError;
 
-use crate::front::problem::Failure;
+use crate::front::problem::{Answer, Failure};
 use crate::{AppState, BODY_LIMIT};
 
 /// The timeout for receiving a body: shorter than the deadline of a response.
@@ -122,4 +124,14 @@ fn unread(rejection: &BytesRejection) -> Failure {
 
 fn too_large() -> Failure {
     Failure::new(Code::TooLarge, "the body exceeds 256 KiB; send a smaller one")
+}
+
+/// Checks a field: one printable sentence.
+pub(crate) fn sentence<'a>(field: &str, text: &'a str) -> Answer<&'a str> {
+    let text = text.trim();
+    if (1..=MAX_SENTENCE).contains(&text.chars().count()) && !text.contains(char::is_control) {
+        return Ok(text);
+    }
+    let message = "must be a sentence of at most 300 characters, such as `investigating an outage`";
+    Err(Failure::invalid(vec![FieldError::at(field, message)]))
 }

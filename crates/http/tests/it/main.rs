@@ -22,6 +22,8 @@ mod front;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod invoice;
+#[cfg(test)]
 mod list;
 #[cfg(test)]
 mod log;

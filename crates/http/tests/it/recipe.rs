@@ -14,6 +14,7 @@ use trueup_model::principal::Role;
 
 use crate::drift::{diverged, fought_over};
 use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
+use crate::invoice::{invoiced, used};
 use crate::receipt::deleted_project;
 
 /// A valid call of one operation.
@@ -93,6 +94,15 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("cost_get"),
     reads("billing_account_get"),
     changes("billing_account_put", Role::Operator).with(billing_account),
+    reads("credit_list"),
+    changes("credit_grant", Role::Operator).with(credit),
+    reads("invoice_list"),
+    reads("invoice_get"),
+    reads("invoice_document"),
+    reads("invoice_explain"),
+    changes("invoice_issue", Role::Operator).with(|| json!({"early": true})),
+    changes("invoice_pay", Role::Operator).with(|| json!({"method": "bank transfer"})),
+    changes("invoice_void", Role::Operator).with(|| json!({"reason": "wrong address"})),
     reads("ledger_list"),
     reads("ledger_accounts"),
     reads("ledger_verify"),
@@ -203,6 +213,10 @@ fn billing_account() -> Value {
     json!({"currency": "EUR", "time_zone": "Europe/Berlin", "tax_percent": "19"})
 }
 
+fn credit() -> Value {
+    json!({"micros": 25_000_000, "currency": "EUR", "reason": "welcome"})
+}
+
 fn quota() -> Value {
     json!({"services": 9, "cpu_millis": 9000, "memory_mib": 9000, "storage_gib": 9, "gpus": 0})
 }
@@ -284,6 +298,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     let former = id(deleted_project(front).await);
     let divergence = diverged(front, "spec.replicas", "proposed").await;
     let conflict = fought_over(front, "spec.paused").await;
+    used(front, "pod-a", 300).await;
+    let (invoice, line) = invoiced(front).await;
+    used(front, "pod-b", 300).await;
     [
         ("project", "shop", id(project)),
         // A wake has the id of its unit, and no name.
@@ -291,6 +308,9 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("finding", &finding, finding.clone()),
         ("divergence", &divergence, divergence.clone()),
         ("conflict", &conflict, conflict.clone()),
+        ("invoice", "ACME-0001", invoice),
+        // A line has no name.
+        ("line", &line, line.clone()),
         ("preview_request", &preview, preview.clone()),
         ("service", "web", wake.clone()),
         // The subject of a receipt has no name.

@@ -10,6 +10,7 @@ use crate::name::Name;
 
 /// What one object used during one span, with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "three independent facts, as columns of a row")]
 pub struct UsageRecord {
     /// Whose it is.
     pub owner: Owner,

@@ -130,7 +130,8 @@ fn difference(key: &LineKey, before: Option<&Posted>, line: Option<&Line>) -> Op
     if postings.is_empty() {
         return None;
     }
-    let currency = line.map(|line| line.currency).or(before.map(|posted| posted.currency))?;
+    let currency =
+        line.map(|line| line.currency).or_else(|| before.map(|posted| posted.currency))?;
     let evidence = line.map_or(EvidenceHash::new([0; 32]), Line::evidence);
     let step = before.map_or(0, |posted| posted.entries);
     // Two processes that post the same step compute the same key, and only one of them succeeds.

@@ -6,20 +6,20 @@ use trueup_model::drift::{
 };
 use trueup_model::event::{
     AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
-    ConflictRaised, ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested,
-    DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored,
-    DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact,
-    FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, OrgCreated,
-    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
-    ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred,
-    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
-    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
-    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceUnfrozen, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked,
-    VariableDeleted, VariableSet, WakeRequeued,
+    ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested,
+    DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded,
+    DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened,
+    Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvoiceIssued,
+    InvoicePaid, InvoiceVoided, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
+    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
+    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, TemplateDeprecated, TemplatePublished,
+    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
-use trueup_model::id::{ConflictId, DivergenceId};
+use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::money::Currency;
 use trueup_model::order::Unit;
@@ -421,8 +421,6 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::ClusterReplaced(_)
         | Fact::ClusterUnreachable(_)
         | Fact::ClusterReachable(_)
-        | Fact::QuotaChanged(_)
-        | Fact::BillingAccountChanged(_)
         | Fact::TemplatePublished(_)
         | Fact::TemplateDeprecated(_)
         | Fact::EndpointOpened(_)
@@ -436,6 +434,12 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::VariableDeleted(_)
         | Fact::SecretSet(_)
         | Fact::SecretDeleted(_) => return after_settings(fact),
+        Fact::QuotaChanged(_)
+        | Fact::BillingAccountChanged(_)
+        | Fact::CreditGranted(_)
+        | Fact::InvoiceIssued(_)
+        | Fact::InvoicePaid(_)
+        | Fact::InvoiceVoided(_) => return after_billing(fact),
         Fact::WakeRequeued(_)
         | Fact::ReconcileRequested(_)
         | Fact::ReconcileChecked(_)
@@ -559,15 +563,6 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
             limit: Amounts { services: 3, ..Amounts::default() },
             principal,
         }),
-        Fact::QuotaChanged(_) => Fact::BillingAccountChanged(BillingAccountChanged {
-            currency: Currency::EUR,
-            time_zone: "Europe/Berlin".to_owned(),
-            tax_ppm: 190_000,
-            principal,
-        }),
-        Fact::BillingAccountChanged(_) => {
-            Fact::TemplatePublished(TemplatePublished { template, principal })
-        }
         Fact::TemplatePublished(_) => Fact::TemplateDeprecated(TemplateDeprecated {
             template,
             instead: "use web@2".to_owned(),
@@ -600,6 +595,42 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
         Fact::VariableDeleted(_) => Fact::SecretSet(SecretSet { name, version: 1, principal }),
         Fact::SecretSet(_) => Fact::SecretDeleted(SecretDeleted { name, version: 2, principal }),
         Fact::SecretDeleted(_) => Fact::WakeRequeued(WakeRequeued { principal }),
+        _ => return None,
+    })
+}
+
+fn after_billing(fact: &Fact) -> Option<Fact> {
+    let (invoice, number) =
+        (InvoiceId::from_uuid(uuid::Uuid::from_u128(22)), "ACME-0001".to_owned());
+    let template = "web@1".parse().expect("a template");
+    let principal = "owner".to_owned();
+    Some(match fact {
+        Fact::QuotaChanged(_) => Fact::BillingAccountChanged(BillingAccountChanged {
+            currency: Currency::EUR,
+            time_zone: "Europe/Berlin".to_owned(),
+            tax_ppm: 190_000,
+            principal,
+        }),
+        Fact::BillingAccountChanged(_) => Fact::CreditGranted(CreditGranted {
+            credit: CreditId::from_uuid(uuid::Uuid::from_u128(21)),
+            micros: 25_000_000,
+            currency: Currency::EUR,
+            principal,
+        }),
+        Fact::CreditGranted(_) => Fact::InvoiceIssued(InvoiceIssued {
+            invoice,
+            number,
+            period_from: "2026-01-01T00:00:00Z".parse().expect("a time"),
+            due_micros: 12_340_000,
+            currency: Currency::EUR,
+            hash: "c60d".to_owned(),
+            principal,
+        }),
+        Fact::InvoiceIssued(_) => Fact::InvoicePaid(InvoicePaid { invoice, number, principal }),
+        Fact::InvoicePaid(_) => Fact::InvoiceVoided(InvoiceVoided { invoice, number, principal }),
+        Fact::InvoiceVoided(_) => {
+            Fact::TemplatePublished(TemplatePublished { template, principal })
+        }
         _ => return None,
     })
 }

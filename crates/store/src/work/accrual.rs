@@ -43,6 +43,28 @@ impl Worker {
         Ok(rows.into_iter().map(|(id,)| OrgId::from_uuid(id)).collect())
     }
 
+    /// Orgs with a billing period that ended before a moment and has no invoice, each with a moment
+    /// in the newest such period.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn periods_to_close(
+        &self,
+        before: Timestamp,
+    ) -> Result<Vec<(OrgId, Timestamp)>, Error> {
+        let rows: Vec<(Uuid, jiff_sqlx::Timestamp)> = sqlx::query_as(
+            "select e.org_id, max(e.period_from) from ledger_entries e
+             where e.kind = 'usage' and e.period_until <= $1 and e.line ->> 'class' = 'charged'
+               and not exists (select from invoices i
+                               where i.org_id = e.org_id and i.period_from >= e.period_from and i.state <> 'void')
+             group by e.org_id order by e.org_id",
+        )
+        .bind(sql(before))
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.into_iter().map(|(org, at)| (OrgId::from_uuid(org), at.to_jiff())).collect())
+    }
+
     /// Posts what the usage of an org costs in this billing period and in the one before.
     ///
     /// # Errors

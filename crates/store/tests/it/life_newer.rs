@@ -12,9 +12,12 @@ use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::survey::Survey;
 use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
-use trueup_store::door::{DomainRequest, ProjectForce, RequestContext, ServiceRequest};
+use trueup_store::door::{
+    CreditRequest, DomainRequest, InvoiceRequest, ProjectForce, RequestContext, ServiceRequest,
+};
 use trueup_store::{DivergenceFilter, Observer, PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
+use trueup_testkit::usage::store_hours;
 
 use crate::drift::{reverted, standing, workload};
 use crate::finding::candidate;
@@ -163,4 +166,39 @@ pub(crate) async fn money(stage: &Stage) {
     worker.record_watermarks(&observer, &Freshness { heard }).await.unwrap();
     assert!(worker.meter(lease, 2, GapPolicy::Free, at(92)).await.unwrap().marks > 0);
     assert!(worker.accrue(org, &settings, at(93)).await.unwrap().entries > 0);
+    store_hours(&stage.owner, (stage.db.org, "web"), "metered", at(0), 300).await;
+    let amount = Money { micros: 10_000, currency: settings.currency };
+    let (reason, expires_at) = ("welcome".to_owned(), Some(at(1_000_000)));
+    let credit = CreditRequest { amount, reason, expires_at };
+    app.grant_credit(org, &credit, &settings, &stage.context(), at(94)).await.unwrap();
+    let early = InvoiceRequest { around: at(95), early: true };
+    let issue = async |second| {
+        app.issue_invoice(org, early, &settings, &stage.context(), at(second)).await.unwrap().row.id
+    };
+    let id = issue(95).await.to_string();
+    app.void_invoice(org, &id, "wrong address", &stage.context(), at(96)).await.unwrap();
+    let id = issue(97).await.to_string();
+    app.pay_invoice(org, &id, "bank transfer", &stage.context(), at(98)).await.unwrap();
+    gap(stage).await;
+}
+
+/// A gap that was superseded, and an interval that a correction replaced.
+async fn gap(stage: &Stage) {
+    sqlx::raw_sql(
+        r#"insert into usage_gaps (id, org_id, service_id, cluster_id, object, source, starts_at, ends_at, gap,
+                                   recorded_at, superseded_at)
+           select gen_random_uuid(), u.org_id, u.service_id, u.cluster_id, 'lost', u.source, u.starts_at, u.ends_at,
+                  jsonb_build_object(
+                      'owner', jsonb_build_object('org', u.org_id, 'project', u.project_id, 'service', u.service_id),
+                      'object', 'lost', 'source', u.source,
+                      'span', jsonb_build_object('from', u.starts_at, 'until', u.ends_at),
+                      'policy', 'free', 'plan', u.plan, 'last_known', '{}'::jsonb, 'delivery', 'delivered',
+                      'simulated', false, 'evidence', u.last_evidence),
+                  u.recorded_at, u.recorded_at
+           from usage_intervals u where u.object = 'metered';
+           update usage_intervals set superseded_at = recorded_at where object = 'metered'"#,
+    )
+    .execute(&stage.owner)
+    .await
+    .unwrap();
 }

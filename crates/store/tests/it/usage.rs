@@ -148,7 +148,8 @@ async fn a_mark_that_is_set_during_a_pass_stays() {
     rig.run("a", 10, None).await;
     rig.hear(20).await;
     // A writer has set the mark again and has not committed yet.
-    let mut other = rig.stage.owner.begin().await.unwrap();
+    let mut other = rig.stage.owner.acquire().await.unwrap();
+    sqlx::query("begin").execute(&mut *other).await.unwrap();
     let set = sqlx::query("update usage_marks set seq = seq + 1 where key = 'a'");
     set.execute(&mut *other).await.unwrap();
     let committed = async {
@@ -160,7 +161,7 @@ async fn a_mark_that_is_set_during_a_pass_stays() {
         };
         let limit = std::time::Duration::from_secs(60);
         tokio::time::timeout(limit, waiting).await.expect("the meter should wait for the mark");
-        other.commit().await.unwrap();
+        sqlx::query("commit").execute(&mut *other).await.unwrap();
     };
     let (metered, ()) = tokio::join!(rig.meter(20), committed);
     assert_eq!(metered.written, 1);
