@@ -18,7 +18,7 @@ pub struct BillingAccount {
     /// The currency: three capital letters. It stays once something was posted in it.
     #[schema(value_type = Currency, example = "EUR")]
     pub currency: String,
-    /// The time zone in which billing periods are calendar months.
+    /// The time zone in which billing periods are calendar months. It stays once something was posted.
     #[schema(value_type = TimeZoneName)]
     pub time_zone: String,
     /// The tax on invoices, in per cent with up to four decimal places.

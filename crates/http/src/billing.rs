@@ -35,7 +35,8 @@ pub(crate) async fn billing_account_get(
 
 /// Sets how an org is billed. For operators, who name the org with `Trueup-Org`.
 ///
-/// The currency stays once something was posted in it: amounts are never converted.
+/// The currency and the time zone stay once something was posted: amounts are never converted, and a
+/// moment is in one billing period only.
 #[utoipa::path(put, path = "/v1/billing-account", operation_id = "billing_account_put", tag = "billing",
     params(DryRun), request_body = BillingAccount,
     responses((status = 200, description = "the account as it is now, or a preview",

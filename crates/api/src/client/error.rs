@@ -114,7 +114,9 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::PreviewNotReady => {
             Some("retry later, or request a new preview: `trueup plan -f FILE --exact`")
         }
-        Code::AlreadyDecided => Some("`trueup drift --all` and `trueup conflicts --all` show how"),
+        Code::AlreadyDecided => {
+            Some("`trueup drift --all`, `trueup conflicts --all` or `trueup invoice` shows how")
+        }
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest

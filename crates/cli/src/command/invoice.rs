@@ -20,6 +20,9 @@ use crate::output::human::{clean, moment};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
+/// What a draft has instead of a number.
+const DRAFT: &str = "draft";
+
 /// List invoices, show and save one, and open a line down to what was observed
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -116,7 +119,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let rehearsal = client.dry_run();
             let issuing = rehearsal.client().invoice_issue(&body);
             let mut draft = context.wait("computing the invoice", issuing).await?;
-            "draft".clone_into(&mut draft.number);
+            DRAFT.clone_into(&mut draft.number);
             return shown(&draft, context);
         }
         Command::Issue { period, early, dry } => {
@@ -218,7 +221,10 @@ fn shown(invoice: &Invoice, context: &Context) -> anyhow::Result<Exit> {
     for (label, amount) in sums {
         terminal.line(&format!("{label:>11}  {}", amount.text))?;
     }
-    terminal.note(&format!("open a line with `trueup invoice explain {} LINE`", invoice.number))?;
+    if invoice.number != DRAFT {
+        let number = &invoice.number;
+        terminal.note(&format!("open a line with `trueup invoice explain {number} LINE`"))?;
+    }
     Ok(Exit::Ok)
 }
 

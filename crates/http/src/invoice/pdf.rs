@@ -118,14 +118,16 @@ fn totals(pages: &mut Pages, y: f32, document: &InvoiceDocument) {
     let money = |micros: i64| Money { micros, currency: document.currency }.to_string();
     pages.rule(y + 12.0);
     let tax = format!("Tax {} %", percent(document.tax_ppm));
-    let rows = [
+    let mut rows = vec![
         ("Subtotal".to_owned(), document.subtotal_micros),
         (tax, document.tax_micros),
         ("Total".to_owned(), document.total_micros),
-        ("Paid with credit".to_owned(), document.credit_micros.saturating_neg()),
     ];
+    if document.credit_micros != 0 {
+        rows.push(("Paid with credit".to_owned(), document.credit_micros.saturating_neg()));
+    }
     let mut at = y - 6.0;
-    for (label, micros) in rows.iter().filter(|(_, micros)| *micros != 0) {
+    for (label, micros) in &rows {
         pages.left(360.0, at, Font::Plain, 10.0, label);
         pages.right(RIGHT, at, Font::Plain, 10.0, &money(*micros));
         at -= 16.0;

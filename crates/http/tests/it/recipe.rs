@@ -210,7 +210,7 @@ fn plan() -> Value {
 }
 
 fn billing_account() -> Value {
-    json!({"currency": "EUR", "time_zone": "Europe/Berlin", "tax_percent": "19"})
+    json!({"currency": "EUR", "time_zone": "UTC", "tax_percent": "19"})
 }
 
 fn credit() -> Value {

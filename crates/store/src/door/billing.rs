@@ -40,12 +40,8 @@ async fn put(
     if current == *account {
         return write.finish((current, false)).await;
     }
-    if entries > 0 && current.currency != account.currency {
-        let message = format!(
-            "must stay {}: the ledger has entries in it, and amounts are not converted",
-            current.currency
-        );
-        return Err(Refusal::Refused(Refused::Invalid(vec![FieldError::at("currency", message)])));
+    if entries > 0 {
+        check_unchanged(&current, account)?;
     }
     store(&mut write, account).await?;
     let fact = Fact::BillingAccountChanged(BillingAccountChanged {
@@ -56,6 +52,24 @@ async fn put(
     });
     write.record(fact).await?;
     write.finish((account.clone(), true)).await
+}
+
+/// Once something was posted, the currency and the time zone stay: amounts are not converted, and
+/// usage in a period of the former zone would be posted again in one of the new zone.
+fn check_unchanged(current: &BillingAccount, wanted: &BillingAccount) -> Result<(), Refusal> {
+    let mut errors = Vec::new();
+    if current.currency != wanted.currency {
+        let now = current.currency;
+        let message =
+            format!("must stay {now}: the ledger has amounts in it, and they are not converted");
+        errors.push(FieldError::at("currency", message));
+    }
+    if current.time_zone != wanted.time_zone {
+        let now = &current.time_zone;
+        let message = format!("must stay {now}: the ledger has billing periods in it");
+        errors.push(FieldError::at("time_zone", message));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Refusal::Refused(Refused::Invalid(errors))) }
 }
 
 async fn store(write: &mut Write<'_>, account: &BillingAccount) -> Result<(), Error> {

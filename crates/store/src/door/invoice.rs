@@ -184,6 +184,7 @@ async fn book(
     document.ledger_seq = *seq;
     let (text, hash) = bytes(&document);
     let (state, reason) = match document.due_micros {
+        0 if document.credit_micros == 0 => (InvoiceState::Paid, Some("nothing to pay")),
         0 => (InvoiceState::Paid, Some("paid with credit")),
         due if due < 0 => (InvoiceState::Paid, Some("granted as credit")),
         _ => (InvoiceState::Issued, None),

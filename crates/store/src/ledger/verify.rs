@@ -88,12 +88,34 @@ async fn integrity(tx: &mut Tx, org: OrgId, entries: &mut i64) -> Result<Option<
     .bind(org.uuid())
     .fetch_optional(&mut **tx)
     .await?;
-    Ok(unbalanced.map(|(seq, sum)| format!("entry {seq} sums to {sum} millionths, not to zero")))
+    if let Some((seq, sum)) = unbalanced {
+        return Ok(Some(format!("entry {seq} sums to {sum} millionths, not to zero")));
+    }
+    overlap(tx, org).await
+}
+
+/// No moment is in two billing periods: its usage would be charged in both.
+async fn overlap(tx: &mut Tx, org: OrgId) -> Result<Option<String>, Error> {
+    let found: Option<(jiff_sqlx::Timestamp,)> = sqlx::query_as(
+        "select period_from from (
+             select period_from, lag(period_until) over (order by period_from, period_until) as before
+             from (select distinct period_from, period_until from ledger_entries
+                   where org_id = $1 and kind = 'usage') periods) neighbours
+         where period_from < before order by period_from limit 1",
+    )
+    .bind(org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    let words = |(from,): (jiff_sqlx::Timestamp,)| {
+        format!("the billing period from {} overlaps with the one before", from.to_jiff())
+    };
+    Ok(found.map(words))
 }
 
 async fn clusters(tx: &mut Tx, org: OrgId) -> Result<Vec<ClusterId>, Error> {
     let rows: Vec<(Uuid,)> = sqlx::query_as(
-        "select distinct cluster_id from transitions where org_id = $1 order by cluster_id",
+        "select cluster_id from transitions where org_id = $1
+         union select cluster_id from usage_intervals where org_id = $1 order by cluster_id",
     )
     .bind(org.uuid())
     .fetch_all(&mut **tx)
@@ -114,7 +136,8 @@ async fn usage(
     let nodes = Inputs::nodes(tx, cluster).await?;
     enter(tx, org).await?;
     let inputs = Inputs::read(tx, cluster, Objects::Org(org), Some(nodes)).await?;
-    let uids: Vec<String> = inputs.objects.iter().filter_map(uid).collect();
+    let mut uids: Vec<String> = inputs.objects.iter().filter_map(uid).collect();
+    uids.extend(stored_without_transitions(tx, (org, cluster), &uids).await?);
     found.objects = found.objects.saturating_add(uids.len());
     let (computed, _) = compute(&inputs, policy);
     let stored = stored(tx, cluster, &uids, false).await?;
@@ -133,6 +156,25 @@ async fn usage(
         (!recent.contains(record.object.as_str())).then(|| differs(&write, record))
     });
     Ok(first)
+}
+
+/// Objects with stored usage that no transition shows.
+async fn stored_without_transitions(
+    tx: &mut Tx,
+    (org, cluster): (OrgId, ClusterId),
+    known: &[String],
+) -> Result<Vec<String>, Error> {
+    let rows: Vec<(String,)> = sqlx::query_as(
+        "select distinct object from usage_intervals
+         where org_id = $1 and cluster_id = $2 and superseded_at is null and object <> all($3)
+         order by object",
+    )
+    .bind(org.uuid())
+    .bind(cluster.uuid())
+    .bind(known)
+    .fetch_all(&mut **tx)
+    .await?;
+    Ok(rows.into_iter().map(|(object,)| object).collect())
 }
 
 fn uid((_, changes): &(Owner, Vec<Transition>)) -> Option<String> {

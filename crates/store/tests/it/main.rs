@@ -41,6 +41,8 @@ mod idempotency;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod invoice;
+#[cfg(test)]
 mod lane;
 #[cfg(test)]
 mod lease;

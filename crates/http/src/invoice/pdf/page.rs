@@ -21,6 +21,14 @@ pub(super) enum Font {
 }
 
 impl Font {
+    /// How much wider its letters are than those of the plain font, about.
+    const fn stretch(self) -> f32 {
+        match self {
+            Self::Plain => 1.0,
+            Self::Bold => 1.06,
+        }
+    }
+
     const fn name(self) -> Name<'static> {
         match self {
             Self::Plain => Name(b"F1"),
@@ -53,7 +61,8 @@ impl Pages {
 
     /// Writes text that ends at `x`.
     pub(super) fn right(&mut self, x: f32, y: f32, font: Font, size: f32, text: &str) {
-        self.write((x - width(text, size), y), font, size, 0.0, text);
+        let width = width(text, size) * font.stretch();
+        self.write((x - width, y), font, size, 0.0, text);
     }
 
     /// Writes secondary text that begins at `x`.
