@@ -6,6 +6,7 @@
 //! so that the model can change without changing what clients see.
 
 pub mod billing;
+pub mod budget;
 pub mod client;
 pub mod cluster;
 pub mod conflict;

@@ -112,6 +112,10 @@ pub enum Code {
     #[serde(rename = "TU1401")]
     #[strum(serialize = "TU1401", message = "Quota exceeded", props(status = 409))]
     OverQuota,
+    /// The request would cost more than the budget of the org has left.
+    #[serde(rename = "TU1402")]
+    #[strum(serialize = "TU1402", message = "Budget exceeded", props(status = 409))]
+    OverSpending,
     /// The limit of open streams is reached.
     #[serde(rename = "TU1501")]
     #[strum(serialize = "TU1501", message = "Too many open streams", props(status = 429))]

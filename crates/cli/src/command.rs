@@ -4,6 +4,7 @@ pub mod api;
 pub mod apply;
 pub mod audit;
 pub mod billing;
+pub mod budget;
 pub mod catalog;
 pub mod cluster;
 pub mod conflicts;
@@ -79,6 +80,7 @@ pub enum Command {
     Invoice(invoice::Args),
     Credit(credit::Args),
     Ledger(ledger::Args),
+    Budget(budget::Args),
     Billing(billing::Args),
     Run(run::Args),
     Delete(delete::Args),
@@ -139,6 +141,7 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Invoice(args) => Box::pin(invoice::run(args, context)).await?,
         Command::Credit(args) => Box::pin(credit::run(args, context)).await?,
         Command::Ledger(args) => Box::pin(ledger::run(args, context)).await?,
+        Command::Budget(args) => Box::pin(budget::run(args, context)).await?,
         Command::Billing(args) => Box::pin(billing::run(args, context)).await?,
         Command::Run(args) => Box::pin(run::run(args, context)).await?,
         Command::Delete(args) => Box::pin(delete::run(args, context)).await?,

@@ -1,4 +1,5 @@
-//! The accruer: posts usage to the ledger of each org, at regular intervals.
+//! The accruer: posts usage to the ledger of each org, at regular intervals, and pauses the services of an
+//! org whose budget is spent.
 //!
 //! Every replica runs one. The lock of an org's ledger orders them, and an entry is the difference
 //! to what is posted, so nothing is posted twice.
@@ -7,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use trueup_model::Clock;
 use trueup_model::billing::BillingSettings;
-use trueup_store::{Error, Worker};
+use trueup_model::{Clock, OrgId};
+use trueup_store::door::Refusal;
+use trueup_store::{App, Error, Signals, Worker};
 
 use crate::deadline::within;
 
@@ -19,6 +21,10 @@ const POLL: Duration = Duration::from_secs(15);
 /// The loop that posts usage.
 #[derive(Debug)]
 pub struct Accruer {
+    /// Pauses services whose budget is spent.
+    pub app: App,
+    /// Notified when services were paused.
+    pub signals: Signals,
     /// The database.
     pub worker: Worker,
     /// The clock.
@@ -38,6 +44,24 @@ impl Accruer {
         }
     }
 
+    /// Pauses every running service of an org whose budget is spent.
+    async fn pause_all(&self, org: OrgId) -> Result<(), Error> {
+        let running = within(&*self.clock, self.worker.running_services(org)).await?;
+        for (project, service) in running {
+            let now = self.clock.now();
+            // Boxed: the future of a write is large.
+            let pausing = Box::pin(self.app.pause_over_budget(org, (&project, &service), now));
+            match within(&*self.clock, async { Ok(pausing.await) }).await? {
+                Ok(_) => self.signals.wake(),
+                Err(Refusal::Store(error)) => return Err(error),
+                // It is being deleted, or cannot be paused, as a job.
+                Err(refusal) => tracing::debug!(%org, service, %refusal, "a service is not paused"),
+            }
+        }
+        self.signals.event();
+        Ok(())
+    }
+
     async fn accrue_all(&self) -> Result<(), Error> {
         let every = SignedDuration::try_from(self.settings.accrue_every).unwrap_or_default();
         let now = self.clock.now();
@@ -46,7 +70,12 @@ impl Accruer {
         for org in orgs {
             let posted = self.worker.accrue(org, &self.settings, self.clock.now());
             match within(&*self.clock, posted).await {
-                Ok(accrued) => tracing::debug!(%org, entries = accrued.entries, "usage posted"),
+                Ok(accrued) => {
+                    tracing::debug!(%org, entries = accrued.entries, "usage posted");
+                    if accrued.is_spent {
+                        self.pause_all(org).await?;
+                    }
+                }
                 Err(error) => tracing::error!(%org, %error, "the usage of an org is not posted"),
             }
         }

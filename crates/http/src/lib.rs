@@ -4,6 +4,7 @@
 //! nor the control loops. `describe::routes` lists every operation.
 
 mod billing;
+mod budget;
 mod cluster;
 mod conflict;
 mod cost;

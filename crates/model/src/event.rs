@@ -24,7 +24,8 @@ use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
 
 pub use billing::{
-    BillingAccountChanged, CreditGranted, InvoiceIssued, InvoicePaid, InvoiceVoided,
+    BillingAccountChanged, BudgetChanged, BudgetReached, CreditGranted, InvoiceIssued, InvoicePaid,
+    InvoiceVoided,
 };
 pub use catalog::{PlanChanged, PublishedPrice, TemplateDeprecated, TemplatePublished};
 pub use cluster::{
@@ -233,6 +234,10 @@ pub enum Fact {
     QuotaChanged(QuotaChanged),
     /// The billing account of an org was changed.
     BillingAccountChanged(BillingAccountChanged),
+    /// The budget of an org was set or removed.
+    BudgetChanged(BudgetChanged),
+    /// Spending reached a share of the budget.
+    BudgetReached(BudgetReached),
     /// An org was granted credit.
     CreditGranted(CreditGranted),
     /// An invoice was issued.

@@ -4,6 +4,7 @@
 //! name in every crate: `service.rs` here, in `store` and in `http`.
 
 pub mod billing;
+pub mod budget;
 pub mod clock;
 pub mod cluster;
 pub mod crash;

@@ -71,6 +71,7 @@ pub const OPERATIONS: &[Owned] = &[
         "the executor of its cluster; the report writer frees the port",
     ),
     owned("billing_account_", Mechanism::Direct, "none: the accruer reads it"),
+    owned("budget_", Mechanism::Direct, "none: changes are checked against it; the accruer pauses"),
     owned("credit_", Mechanism::Direct, "none: invoices use it"),
     owned("invoice_", Mechanism::Direct, "none: the closer issues what nobody requests"),
     owned("wake_", Mechanism::Janitor, "the driver"),

@@ -332,11 +332,28 @@ create table invoice_credits (
     primary key (invoice_id, credit_id)
 );
 
+-- How much an org may spend in a billing period, and what happens then.
+create table budgets (
+    org_id       uuid primary key references orgs (id),
+    limit_micros bigint not null check (limit_micros > 0),
+    currency     text not null check (currency ~ '^[A-Z]{3}$'),
+    at_limit     text not null check (at_limit in ('warn', 'refuse', 'pause')),
+    -- What was posted in the billing period that began then, and the highest threshold it reached.
+    period_from  timestamptz not null,
+    spent_micros bigint not null default 0,
+    reached      integer not null default 0,
+    changed_at   timestamptz not null
+);
+
+-- What a service costs per hour as it was accepted, so that a budget can hold it until the end of the period.
+alter table reservations add column hourly_micros bigint not null default 0;
+
 do $$
 declare t text;
 begin
     foreach t in array array['billing_accounts', 'ledger_heads', 'ledger_entries', 'ledger_postings',
-                             'invoices', 'invoice_entries', 'credits', 'invoice_credits'] loop
+                             'invoices', 'invoice_entries', 'credits', 'invoice_credits',
+                             'budgets'] loop
         execute format('alter table %I enable row level security', t);
         execute format('alter table %I force row level security', t);
         execute format('create policy owner_all on %I to trueup_owner using (true) with check (true)', t);
@@ -345,6 +362,8 @@ begin
     end loop;
 end $$;
 grant select, insert, update on billing_accounts to trueup_app;
+grant select, insert, update, delete on budgets to trueup_app;
+grant select, update on budgets to trueup_worker;
 grant select on billing_accounts to trueup_worker;
 grant select, insert, update on ledger_heads to trueup_app, trueup_worker;
 grant select, insert on ledger_entries, ledger_postings to trueup_app, trueup_worker;

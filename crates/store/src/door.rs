@@ -6,6 +6,7 @@
 //! request, time, idempotency key, dry run and retries.
 
 mod billing;
+mod budget;
 mod config;
 mod conflict;
 mod credit;
@@ -39,6 +40,7 @@ mod write;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use trueup_model::budget::Budget;
 use trueup_model::event::Source;
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::principal::{Principal, Role};
@@ -50,6 +52,7 @@ use uuid::Uuid;
 
 use crate::Error;
 
+pub use budget::BudgetRequest;
 pub use config::EntryRequest;
 pub use credit::CreditRequest;
 pub use domain::DomainRequest;
@@ -150,6 +153,14 @@ pub enum Refusal {
         more: Amounts,
         /// The org's limit and usage.
         quota: Quota,
+    },
+    /// The org's budget has no room for what this would cost.
+    #[error("the org's budget has no room")]
+    OverSpending {
+        /// The budget as it would be with it.
+        budget: Budget,
+        /// What the change would cost until the end of the period.
+        more_micros: i64,
     },
     /// Another object has this name.
     #[error("another {0} has this name")]

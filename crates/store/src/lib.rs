@@ -6,6 +6,7 @@
 //! privileges.
 
 mod billing;
+mod budget;
 mod cluster;
 mod conflict;
 mod credit;

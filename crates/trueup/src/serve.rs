@@ -226,6 +226,8 @@ impl System {
         let domain_verifier = self.domain_verifier(options, metrics.clone());
         let gap_policy = billing.gap_policy;
         let accruer = Accruer {
+            app: self.app.clone(),
+            signals: self.signals.clone(),
             worker: self.worker.clone(),
             clock: self.clock(),
             settings: Arc::clone(&billing),

@@ -105,6 +105,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::KeyUnavailable => Some("ask the operator to restore the key files of this server"),
         Code::Internal => Some("search Trueup's log for the trace and report it"),
         Code::KeyReused => Some("use a new key for a new request"),
+        Code::OverSpending => Some("`trueup budget` shows what is spent and held"),
         Code::OverQuota => Some("`trueup get quota` shows the usage and what is left"),
         Code::TooBusy => Some("send fewer requests at once, or retry in a second"),
         Code::Unconfirmed => Some("check all of them first, then pass --confirm with that number"),

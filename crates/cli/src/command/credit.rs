@@ -104,7 +104,7 @@ fn granted(credit: &Credit) -> String {
 }
 
 /// Reads an amount of money as millionths: `25`, `12.50`.
-fn micros(text: &str) -> Result<i64, String> {
+pub(super) fn micros(text: &str) -> Result<i64, String> {
     let wrong = || format!("`{text}` is not an amount; write it like 25 or 12.50");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());

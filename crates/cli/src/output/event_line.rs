@@ -2,16 +2,17 @@
 
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
-    AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
-    ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested,
-    DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded,
-    DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened,
-    Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvoiceIssued,
-    InvoicePaid, InvoiceVoided, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
-    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, PublishedPrice,
-    QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested,
-    ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved,
-    ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    AbsenceVerified, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable,
+    ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
+    DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
+    DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
+    FindingRemovalRequested, InvoiceIssued, InvoicePaid, InvoiceVoided, OrgCreated,
+    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
+    ProjectDeleteQueued, ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked,
+    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
     ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
     TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
     wire_source,
@@ -231,6 +232,19 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         }) => {
             let text = format!("{currency}, months in {time_zone}; {}", requested(principal));
             (Paint::Busy, "billing account changed", text)
+        }
+        Fact::BudgetChanged(BudgetChanged { limit_micros, at_limit, principal }) => {
+            let text = match limit_micros {
+                Some(_) => format!("at the limit: {at_limit}; {}", requested(principal)),
+                None => format!("removed; {}", requested(principal)),
+            };
+            (Paint::Busy, "budget changed", text)
+        }
+        Fact::BudgetReached(BudgetReached { percent, spent_micros, limit_micros, currency }) => {
+            let amount = |micros: i64| Money { micros, currency: *currency }.to_string();
+            let text =
+                format!("{percent} %: {} of {}", amount(*spent_micros), amount(*limit_micros));
+            (Paint::Bad, "budget reached", text)
         }
         Fact::CreditGranted(CreditGranted { micros, currency, principal, .. }) => {
             let amount = Money { micros: *micros, currency: *currency };

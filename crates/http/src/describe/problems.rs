@@ -28,11 +28,12 @@ const ALWAYS: [Code; 9] = [
 /// An operation with a body may meet these as well.
 const BODY: [Code; 2] = [Code::MalformedBody, Code::InvalidManifest];
 /// An operation that writes may meet these as well.
-const WRITE: [Code; 5] = [
+const WRITE: [Code; 6] = [
     Code::PreconditionFailed,
     Code::BeingDeleted,
     Code::KeyReused,
     Code::OverQuota,
+    Code::OverSpending,
     Code::OutcomeUnknown,
 ];
 

@@ -9,9 +9,10 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, billing, cluster, conflict, cost, credit, document, domain, drift, endpoint, event,
-    finding, freeze, invoice, ledger, log, operation, org, plan, preview_request, project, quota,
-    receipt, release, secret, service, template, token, transition, variable, volume, wake, why,
+    AppState, billing, budget, cluster, conflict, cost, credit, document, domain, drift, endpoint,
+    event, finding, freeze, invoice, ledger, log, operation, org, plan, preview_request, project,
+    quota, receipt, release, secret, service, template, token, transition, variable, volume, wake,
+    why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -116,6 +117,7 @@ fn money() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(cost::cost_get))
         .routes(routes!(billing::billing_account_get, billing::billing_account_put))
+        .routes(routes!(budget::budget_get, budget::budget_put, budget::budget_delete))
         .routes(routes!(credit::credit_list, credit::credit_grant))
         .routes(routes!(invoice::invoice_list, invoice::invoice_issue))
         .routes(routes!(invoice::invoice_get))

@@ -3,6 +3,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use trueup_api::{Code, Problem, problem};
+use trueup_model::budget::Budget;
+use trueup_model::money::Money;
 use trueup_model::principal::Permission;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
@@ -51,6 +53,21 @@ impl Failure {
         let detail = "nothing was saved; request less, delete something, or ask an operator to \
                       raise the quota (`trueup get quota` shows the usage)";
         Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
+    }
+
+    fn over_spending(budget: &Budget, more_micros: i64) -> Self {
+        let amount = |micros: i64| Money { micros, currency: budget.currency };
+        let before = budget.held_micros.saturating_sub(more_micros);
+        let detail = format!(
+            "this would cost {} until the end of the billing period; of the budget of {}, {} is spent and {} is \
+             held by other services; nothing was saved; request less, pause something, or raise the budget \
+             (`trueup budget`)",
+            amount(more_micros),
+            amount(budget.limit_micros),
+            amount(budget.spent_micros),
+            amount(before),
+        );
+        Self::new(Code::OverSpending, detail)
     }
 
     pub(crate) fn invalid(errors: Vec<FieldError>) -> Self {
@@ -139,6 +156,9 @@ impl From<Refusal> for Failure {
                 "this `Idempotency-Key` was used with a different body; use a new key",
             ),
             Refusal::OverQuota { more, quota } => Self::over_quota(more, &quota),
+            Refusal::OverSpending { budget, more_micros } => {
+                Self::over_spending(&budget, more_micros)
+            }
             Refusal::NameTaken(what) => Self::new(
                 Code::NameTaken,
                 format!("another {what} has this name; choose a different one"),

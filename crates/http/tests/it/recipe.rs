@@ -94,6 +94,9 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("cost_get"),
     reads("billing_account_get"),
     changes("billing_account_put", Role::Operator).with(billing_account),
+    reads("budget_get"),
+    changes("budget_put", Role::Owner).with(budget),
+    changes("budget_delete", Role::Owner),
     reads("credit_list"),
     changes("credit_grant", Role::Operator).with(credit),
     reads("invoice_list"),
@@ -213,6 +216,10 @@ fn billing_account() -> Value {
     json!({"currency": "EUR", "time_zone": "UTC", "tax_percent": "19"})
 }
 
+fn budget() -> Value {
+    json!({"micros": 500_000_000, "currency": "EUR", "at_limit": "refuse"})
+}
+
 fn credit() -> Value {
     json!({"micros": 25_000_000, "currency": "EUR", "reason": "welcome"})
 }
@@ -296,6 +303,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     let findings = front.db.app.list_findings(false, None, 1).await.unwrap();
     let finding = findings[0].id.to_string();
     let former = id(deleted_project(front).await);
+    let warn = json!({"micros": 900_000_000, "currency": "EUR", "at_limit": "warn"});
+    let set = front.put("/v1/budget").json(&warn).send().await;
+    assert_eq!(set.status, 200, "{}", set.text());
     let divergence = diverged(front, "spec.replicas", "proposed").await;
     let conflict = fought_over(front, "spec.paused").await;
     used(front, "pod-a", 300).await;

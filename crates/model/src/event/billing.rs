@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::budget::AtLimit;
 use crate::id::{CreditId, InvoiceId};
 use crate::money::Currency;
 
@@ -19,6 +20,31 @@ pub struct BillingAccountChanged {
     pub tax_ppm: u32,
     /// Who requested it.
     pub principal: String,
+}
+
+/// The budget of an org was set or removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetChanged {
+    /// How much may be spent in a billing period, in millionths; absent if there is no budget any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_micros: Option<i64>,
+    /// What happens at the limit.
+    pub at_limit: AtLimit,
+    /// Who requested it.
+    pub principal: String,
+}
+
+/// Spending reached a share of the budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetReached {
+    /// The share, in per cent.
+    pub percent: i32,
+    /// What was spent in this billing period, in millionths.
+    pub spent_micros: i64,
+    /// How much may be spent.
+    pub limit_micros: i64,
+    /// The currency.
+    pub currency: Currency,
 }
 
 /// An org was granted credit.

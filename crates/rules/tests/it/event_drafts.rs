@@ -1,22 +1,24 @@
 //! Events of reports: each fact once, in order, with its cause; and the stored form of each fact.
 
 use serde_json::Value;
+use trueup_model::budget::AtLimit;
 use trueup_model::drift::{
     ConflictDecision, Divergence, DivergenceClass, DivergenceState, Verdict,
 };
 use trueup_model::event::{
-    AbsenceVerified, BillingAccountChanged, ClusterReachable, ClusterReplaced, ClusterUnreachable,
-    ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested,
-    DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded,
-    DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened,
-    Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvoiceIssued,
-    InvoicePaid, InvoiceVoided, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen,
-    PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged,
-    ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, TemplateDeprecated, TemplatePublished,
-    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    AbsenceVerified, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable,
+    ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
+    DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
+    DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
+    FindingRemovalRequested, InvoiceIssued, InvoicePaid, InvoiceVoided, OrgCreated,
+    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
+    ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred,
+    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
+    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceUnfrozen, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked,
+    VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -436,6 +438,8 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::SecretDeleted(_) => return after_settings(fact),
         Fact::QuotaChanged(_)
         | Fact::BillingAccountChanged(_)
+        | Fact::BudgetChanged(_)
+        | Fact::BudgetReached(_)
         | Fact::CreditGranted(_)
         | Fact::InvoiceIssued(_)
         | Fact::InvoicePaid(_)
@@ -611,7 +615,18 @@ fn after_billing(fact: &Fact) -> Option<Fact> {
             tax_ppm: 190_000,
             principal,
         }),
-        Fact::BillingAccountChanged(_) => Fact::CreditGranted(CreditGranted {
+        Fact::BillingAccountChanged(_) => Fact::BudgetChanged(BudgetChanged {
+            limit_micros: Some(50_000_000),
+            at_limit: AtLimit::Refuse,
+            principal,
+        }),
+        Fact::BudgetChanged(_) => Fact::BudgetReached(BudgetReached {
+            percent: 80,
+            spent_micros: 40_000_000,
+            limit_micros: 50_000_000,
+            currency: Currency::EUR,
+        }),
+        Fact::BudgetReached(_) => Fact::CreditGranted(CreditGranted {
             credit: CreditId::from_uuid(uuid::Uuid::from_u128(21)),
             micros: 25_000_000,
             currency: Currency::EUR,

@@ -9,8 +9,8 @@ use trueup_model::quota::Amounts;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 
-use super::Refusal;
 use super::write::Write;
+use super::{Refusal, budget};
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::json;
@@ -60,6 +60,7 @@ impl Write<'_> {
     /// Last, because every change in the org locks the quota's row.
     pub(super) async fn reserve_and_wake(&mut self, service: &Service) -> Result<(), Refusal> {
         reserve_quota(&mut self.tx, service).await?;
+        budget::reserve(&mut self.tx, service, self.now).await?;
         let lane = match service.desired {
             DesiredState::Active | DesiredState::Paused => Lane::UserChange,
             DesiredState::Deleted => Lane::Delete,

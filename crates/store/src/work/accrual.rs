@@ -14,13 +14,15 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::json;
 use crate::ledger::EntryKind;
-use crate::{Error, Worker, billing, ledger, usage};
+use crate::{Error, Worker, billing, budget, ledger, usage};
 
 /// What an accrual posted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Accrued {
     /// The number of new entries.
     pub entries: usize,
+    /// Whether the org's budget is spent, and its services are to be paused.
+    pub is_spent: bool,
 }
 
 impl Worker {
@@ -65,6 +67,21 @@ impl Worker {
         Ok(rows.into_iter().map(|(org, at)| (OrgId::from_uuid(org), at.to_jiff())).collect())
     }
 
+    /// The running services of an org, by the names of their project and their own.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn running_services(&self, org: OrgId) -> Result<Vec<(String, String)>, Error> {
+        let rows = sqlx::query_as(
+            "select p.name, s.name from services s join projects p on p.id = s.project_id
+             where s.org_id = $1 and s.desired = 'active' order by s.id",
+        )
+        .bind(org.uuid())
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows)
+    }
+
     /// Posts what the usage of an org costs in this billing period and in the one before.
     ///
     /// # Errors
@@ -93,6 +110,7 @@ pub(crate) async fn post(
     let account = billing::account(tx, org, settings.currency).await?;
     let heard = usage::watermarks(&mut **tx, None).await?;
     let current = billing::inputs(tx, org, account.clone(), now, &heard).await?;
+    let spending = current.period;
     // The last moment before this period.
     let former = current.period.from.checked_sub(SignedDuration::from_micros(1)).unwrap_or(now);
     let former = billing::inputs(tx, org, account, former, &heard).await?;
@@ -104,6 +122,7 @@ pub(crate) async fn post(
         seq = ledger::append(tx, org, (EntryKind::Usage, None), seq, &entries, now).await?;
         accrued.entries = accrued.entries.saturating_add(entries.len());
     }
+    accrued.is_spent = budget::note_spending(tx, org, spending, now).await?;
     sqlx::query("update ledger_heads set accrued_at = $2, heard = $3 where org_id = $1")
         .bind(org.uuid())
         .bind(sql(now))

@@ -1,6 +1,7 @@
 //! Data for `life.rs` that schema 15 cannot store. The fixture of that version was made without it.
 
 use trueup_model::billing::{BillingAccount, BillingSettings};
+use trueup_model::budget::AtLimit;
 use trueup_model::cluster::Freshness;
 use trueup_model::domain::DnsResult;
 use trueup_model::drift::{ConflictDecision, DivergenceState, DriftPolicy, DriftRule, Verdict};
@@ -13,7 +14,8 @@ use trueup_model::survey::Survey;
 use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
 use trueup_store::door::{
-    CreditRequest, DomainRequest, InvoiceRequest, ProjectForce, RequestContext, ServiceRequest,
+    BudgetRequest, CreditRequest, DomainRequest, InvoiceRequest, ProjectForce, RequestContext,
+    ServiceRequest,
 };
 use trueup_store::{DivergenceFilter, Observer, PreviewResult, Recognised};
 use trueup_testkit::test_db::name;
@@ -180,6 +182,9 @@ pub(crate) async fn money(stage: &Stage) {
     let id = issue(97).await.to_string();
     app.pay_invoice(org, &id, "bank transfer", &stage.context(), at(98)).await.unwrap();
     gap(stage).await;
+    let limit = Money { micros: 1_000_000_000, currency: settings.currency };
+    let budget = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
+    app.put_budget(org, budget, &settings, &stage.context(), at(99)).await.unwrap();
 }
 
 /// A gap that was superseded, and an interval that a correction replaced.

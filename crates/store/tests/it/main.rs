@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod bootstrap;
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod chain;
 #[cfg(test)]
 mod conflict;

@@ -5,10 +5,12 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use trueup_model::billing::BillingSettings;
+use trueup_model::budget::AtLimit;
 use trueup_model::cluster::Routing;
 use trueup_model::domain::{DnsResult, Host};
 use trueup_model::drift::DriftPolicy;
 use trueup_model::event::Source;
+use trueup_model::money::{Currency, Money};
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
@@ -18,8 +20,8 @@ use trueup_model::token::TokenSpec;
 use trueup_model::variable::VariableName;
 use trueup_store::FreezeRequest;
 use trueup_store::door::{
-    DomainRequest, EndpointRequest, EndpointTarget, EntryRequest, Refusal, RequestContext,
-    ServiceRequest, VariablePatch,
+    BudgetRequest, DomainRequest, EndpointRequest, EndpointTarget, EntryRequest, Refusal,
+    RequestContext, ServiceRequest, VariablePatch,
 };
 use trueup_testkit::test_db::name;
 
@@ -56,7 +58,7 @@ impl Recorded {
 }
 
 /// Writes in an order in which each of them changes something.
-const WRITES: [(&str, Recorded); 22] = [
+const WRITES: [(&str, Recorded); 23] = [
     // First, because other writes wake the service as well.
     ("requeue_wake", Recorded::Event("WakeRequeued")),
     ("accept_project", Recorded::Event("ProjectQueued")),
@@ -71,6 +73,7 @@ const WRITES: [(&str, Recorded); 22] = [
     ("put_plan", Recorded::Event("PlanChanged")),
     ("put_quota", Recorded::Event("QuotaChanged")),
     ("put_billing_account", Recorded::Event("BillingAccountChanged")),
+    ("put_budget", Recorded::Event("BudgetChanged")),
     ("put_routing", Recorded::Event("RoutingChanged")),
     ("request_preview", Recorded::Row("preview_requests")),
     ("freeze_service", Recorded::Event("ServiceFrozen")),
@@ -216,6 +219,14 @@ async fn write_setting(
             let mut account = app.find_billing_account(org, &settings).await?;
             account.tax_ppm += 1;
             assert!(app.put_billing_account(org, &account, &settings, context, now).await?.1);
+        }
+        "put_budget" => {
+            let (settings, currency) = (BillingSettings::default(), Currency::EUR);
+            let before =
+                app.find_budget(org, &settings, now).await?.map_or(0, |it| it.limit_micros);
+            let limit = Money { micros: before + 1, currency };
+            let wanted = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
+            assert!(app.put_budget(org, wanted, &settings, context, now).await?.1);
         }
         "put_routing" => {
             let cluster = app.list_clusters().await?.remove(0);
