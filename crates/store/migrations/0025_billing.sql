@@ -275,6 +275,7 @@ create table invoices (
     -- Why it was voided, or how it was paid.
     reason       text,
     unique (org_id, number),
+    unique (org_id, id),
     check ((state = 'paid') = (paid_at is not null) and (state = 'void') = (voided_at is not null))
 );
 create index invoices_by_org on invoices (org_id, id);
@@ -283,9 +284,10 @@ create index invoices_by_org on invoices (org_id, id);
 create table invoice_entries (
     org_id     uuid not null,
     seq        bigint not null,
-    invoice_id uuid not null references invoices (id),
+    invoice_id uuid not null,
     released   boolean not null default false,
     primary key (invoice_id, seq),
+    foreign key (org_id, invoice_id) references invoices (org_id, id),
     foreign key (org_id, seq) references ledger_entries (org_id, seq)
 );
 create unique index invoice_entries_once on invoice_entries (org_id, seq) where not released;
@@ -319,6 +321,7 @@ create table credits (
     expires_at     timestamptz,
     granted_at     timestamptz not null,
     granted_by     text not null,
+    unique (org_id, id),
     check (used_micros + expired_micros <= granted_micros)
 );
 create index credits_by_org on credits (org_id, id);
@@ -326,16 +329,19 @@ create index credits_by_org on credits (org_id, id);
 -- Which credit paid which part of an invoice, so that a void invoice gives it back.
 create table invoice_credits (
     org_id     uuid not null,
-    invoice_id uuid not null references invoices (id),
-    credit_id  uuid not null references credits (id),
+    invoice_id uuid not null,
+    credit_id  uuid not null,
     micros     bigint not null check (micros > 0),
-    primary key (invoice_id, credit_id)
+    primary key (invoice_id, credit_id),
+    foreign key (org_id, invoice_id) references invoices (org_id, id),
+    foreign key (org_id, credit_id) references credits (org_id, id)
 );
 
 -- How much an org may spend in a billing period, and what happens then.
 create table budgets (
     org_id       uuid primary key references orgs (id),
-    limit_micros bigint not null check (limit_micros > 0),
+    -- Null after it was removed.
+    limit_micros bigint check (limit_micros > 0),
     currency     text not null check (currency ~ '^[A-Z]{3}$'),
     at_limit     text not null check (at_limit in ('warn', 'refuse', 'pause')),
     -- What was posted in the billing period that began then, and the highest threshold it reached.
@@ -362,7 +368,7 @@ begin
     end loop;
 end $$;
 grant select, insert, update on billing_accounts to trueup_app;
-grant select, insert, update, delete on budgets to trueup_app;
+grant select, insert, update on budgets to trueup_app;
 grant select, update on budgets to trueup_worker;
 grant select on billing_accounts to trueup_worker;
 grant select, insert, update on ledger_heads to trueup_app, trueup_worker;

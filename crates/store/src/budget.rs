@@ -55,7 +55,8 @@ pub(crate) async fn load(
     let row = sqlx::query(
         "select b.limit_micros, b.currency, b.at_limit, b.period_from, b.spent_micros, h.accrued_at,
                 (select coalesce(sum(r.hourly_micros), 0)::bigint from reservations r where r.org_id = $1) as hourly
-         from budgets b left join ledger_heads h on h.org_id = b.org_id where b.org_id = $1",
+         from budgets b left join ledger_heads h on h.org_id = b.org_id
+         where b.org_id = $1 and b.limit_micros is not null",
     )
     .bind(org.uuid())
     .fetch_optional(&mut **tx)
@@ -115,10 +116,12 @@ pub(crate) async fn spent(tx: &mut Tx, org: OrgId, period: Span) -> Result<i64, 
 
 /// The currency of an org's budget, if it has one.
 pub(crate) async fn currency(tx: &mut Tx, org: OrgId) -> Result<Option<Currency>, Error> {
-    let found: Option<(String,)> = sqlx::query_as("select currency from budgets where org_id = $1")
-        .bind(org.uuid())
-        .fetch_optional(&mut **tx)
-        .await?;
+    let found: Option<(String,)> = sqlx::query_as(
+        "select currency from budgets where org_id = $1 and limit_micros is not null",
+    )
+    .bind(org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
     found.map(|(currency,)| read("currency", currency)).transpose()
 }
 
@@ -132,7 +135,7 @@ pub(crate) async fn note_spending(
 ) -> Result<bool, Error> {
     let row = sqlx::query(
         "select limit_micros, currency, at_limit, period_from, spent_micros, reached from budgets
-         where org_id = $1 for update",
+         where org_id = $1 and limit_micros is not null for update",
     )
     .bind(org.uuid())
     .fetch_optional(&mut **tx)

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use trueup_api::{Code, Problem, problem};
 use trueup_model::budget::Budget;
 use trueup_model::money::Money;
@@ -53,6 +54,12 @@ impl Failure {
         let detail = "nothing was saved; request less, delete something, or ask an operator to \
                       raise the quota (`trueup get quota` shows the usage)";
         Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
+    }
+
+    fn decided(what: &str, decision: &str, by: Option<String>, at: Timestamp) -> Self {
+        let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+        let detail = format!("the {what} was {decision}{by} at {at}; nothing was saved");
+        Self::new(Code::AlreadyDecided, detail)
     }
 
     fn over_spending(budget: &Budget, more_micros: i64) -> Self {
@@ -193,11 +200,7 @@ impl From<Refusal> for Failure {
                 Code::TooBusy,
                 "the org has 100 open preview requests; each expires within 15 minutes",
             ),
-            Refusal::Decided { what, decision, by, at } => {
-                let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-                let detail = format!("the {what} was {decision}{by} at {at}; nothing was saved");
-                Self::new(Code::AlreadyDecided, detail)
-            }
+            Refusal::Decided { what, decision, by, at } => Self::decided(what, &decision, by, at),
             Refusal::Store(error) => error.into(),
         }
     }

@@ -94,7 +94,7 @@ async fn put(
             wanted.at_limit
         }
         None => {
-            sqlx::query("delete from budgets where org_id = trueup_org()")
+            sqlx::query("update budgets set limit_micros = null where org_id = trueup_org()")
                 .execute(&mut *write.tx)
                 .await?;
             AtLimit::Warn

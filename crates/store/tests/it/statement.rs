@@ -9,7 +9,9 @@ use crate::stage::Stage;
 use crate::system::tenant_tables;
 
 /// Functions that `system.rs` calls for one org, checking the rows of another.
-const TESTED: [&str; 23] = [
+const TESTED: [&str; 25] = [
+    "accrue",
+    "meter",
     "mark_wake_dead",
     "claim_dns_checks",
     "claim_orders",
@@ -36,7 +38,12 @@ const TESTED: [&str; 23] = [
 ];
 
 /// Functions that write no tenant rows: `system.rs` calls them and checks the rows of all orgs.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 28] = [
+    "orgs_to_accrue",
+    "periods_to_close",
+    "record_watermarks",
+    "running_services",
+    "watermarks",
     "accepted_at",
     "reproject_statuses",
     "pending_previews",
@@ -142,9 +149,10 @@ async fn s17_every_write_names_the_org_of_its_rows() {
         }
     }
     loose.sort();
-    // The sealer's queue by sequence number, expired keys, heads by uid, and the claims of a former
-    // lease holder.
-    assert_eq!(loose, ["event_queue", "idempotency_keys", "transition_heads", "wakes"]);
+    // The sealer's queue by sequence number, expired keys, heads and gaps by uid, and the claims of a
+    // former lease holder.
+    let expected = ["event_queue", "idempotency_keys", "transition_heads", "usage_gaps", "wakes"];
+    assert_eq!(loose, expected);
     assert!(checked > 30, "{checked} writes were found");
 }
 

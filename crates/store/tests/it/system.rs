@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use trueup_model::OrgId;
+use trueup_model::billing::BillingSettings;
 use trueup_model::cluster::Freshness;
 use trueup_model::domain::DnsResult;
 use trueup_model::drift::{DivergenceState, Verdict};
@@ -193,6 +194,12 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     let updates = [present(Kind::Pod, &lost, at(13)), present(Kind::Pod, &candidate, at(13))];
     assert_eq!(worker.note_transitions(observer, &updates, at(13)).await.unwrap(), 4);
     theirs.assert_untouched_by("a pod with their label in our namespace").await;
+    let (settings, org) = (BillingSettings::default(), stage.db.org);
+    let policy = settings.gap_policy;
+    assert!(worker.meter(lease, 100, policy, at(13)).await.unwrap().marks > 0);
+    theirs.assert_untouched_by("metering our pods").await;
+    worker.accrue(org, &settings, at(13)).await.unwrap();
+    theirs.assert_untouched_by("posting our usage").await;
 
     for service in ["web", "more"] {
         let row = stage.delete(service).await.unwrap().row;
@@ -319,6 +326,11 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     let rows = [Rows::of(stage, stage.db.org).await, Rows::of(stage, two.theirs).await];
 
     worker.renew_lease(lease, at(12)).await.unwrap();
+    worker.record_watermarks(&two.observer, &Freshness::all_at(at(12))).await.unwrap();
+    worker.watermarks(cluster).await.unwrap();
+    worker.orgs_to_accrue(at(12)).await.unwrap();
+    worker.periods_to_close(at(12)).await.unwrap();
+    worker.running_services(stage.db.org).await.unwrap();
     assert_eq!(worker.pending_previews(cluster, 9, at(12)).await.unwrap().len(), 2);
     worker.open_previews(cluster, at(12)).await.unwrap();
     assert_eq!(worker.requested_removals(cluster).await.unwrap().len(), 1);

@@ -88,7 +88,7 @@ async fn release(write: &mut Write<'_>, seq: &mut i64, found: &Invoice) -> Resul
     post_tax(write, seq, &found.document, -1).await?;
     let about = (found.id, found.document.number.as_str());
     give_back(write, seq, about, found.document.currency).await?;
-    sqlx::query("update invoice_entries set released = true where invoice_id = $1")
+    sqlx::query("update invoice_entries set released = true where org_id = trueup_org() and invoice_id = $1")
         .bind(found.id.uuid())
         .execute(&mut *write.tx)
         .await?;
