@@ -9,6 +9,7 @@ mod cluster;
 mod conflict;
 mod cost;
 mod credit;
+mod dashboard;
 mod describe;
 mod domain;
 mod drift;
@@ -53,6 +54,7 @@ use trueup_model::billing::BillingSettings;
 use trueup_rules::envelope::Encryptor;
 use trueup_store::{App, Signals};
 
+pub use dashboard::Dashboard;
 pub use describe::openapi::document;
 pub use front::host::{AllowedHosts, for_hosts};
 pub use front::proxy::TrustedProxies;
@@ -88,6 +90,8 @@ pub struct AppState {
     pub read_repair: ReadRepair,
     /// How usage is billed.
     pub billing: Arc<BillingSettings>,
+    /// The files of the dashboard.
+    pub dashboard: Dashboard,
 }
 
 /// Every route, behind the middleware that each request passes.
@@ -96,7 +100,7 @@ pub fn router(state: AppState) -> Router {
     Router::new()
         .merge(describe::routes::pages())
         .merge(operations)
-        .fallback(front::problem::no_such_route)
+        .fallback(dashboard::fallback)
         .method_not_allowed_fallback(front::problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(middleware::from_fn(front::body::limited))

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod documented;
 #[cfg(test)]
 mod domain;

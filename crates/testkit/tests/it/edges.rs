@@ -5,19 +5,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the workspace crates it may depend on.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("rules", &["model"]),
     ("api", &["model"]),
     ("store", &["model", "rules"]),
     ("cluster", &["model", "rules"]),
     ("control", &["model", "rules", "store", "cluster"]),
+    ("dashboard", &[]),
     ("http", &["model", "rules", "api", "store"]),
     ("local", &["model"]),
     ("cli", &["model", "rules", "api"]),
     ("testkit", &["model", "rules", "store", "cluster", "local"]),
     ("bench", &["model", "api", "cluster", "local"]),
-    ("trueup", &["model", "rules", "api", "store", "cluster", "control", "http", "local", "cli"]),
+    (
+        "trueup",
+        &[
+            "model",
+            "rules",
+            "api",
+            "store",
+            "cluster",
+            "control",
+            "dashboard",
+            "http",
+            "local",
+            "cli",
+        ],
+    ),
 ];
 
 /// Libraries that only certain crates may use: SQL, the Kubernetes client, HTTP routes.

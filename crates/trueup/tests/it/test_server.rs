@@ -20,7 +20,8 @@ use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
-    AppState, Limits, Listener, NoLogs, ReadRepair, Streams, TrustedProxies, router, serve,
+    AppState, Dashboard, Limits, Listener, NoLogs, ReadRepair, Streams, TrustedProxies, router,
+    serve,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -95,6 +96,7 @@ impl TestServer {
             read_repair: ReadRepair::default(),
             logs: Arc::new(NoLogs),
             billing: Arc::default(),
+            dashboard: Dashboard::default(),
         };
         let stop = self.stop.clone();
         self.server.spawn(async move {
