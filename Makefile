@@ -17,7 +17,7 @@ GO := cd local/kube && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false" GOW
 # Without cmd/trueup-kube: to vet it takes all of Kubernetes, and its build type-checks it.
 GO_PACKAGES := ./internal/... ./cmd/trueup-sample
 
-.PHONY: help up down test plans soak fuzz bench check fmt
+.PHONY: help up down test plans soak fuzz screens bench check fmt
 
 help: ## Say what there is, and how the last test run ended
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -25,6 +25,7 @@ help: ## Say what there is, and how the last test run ended
 
 up: ## Build and run everything here, with demo data; Ctrl-C stops it
 	@scripts/toolchain
+	@scripts/web-build
 	$(CARGO) build --locked -p trueup
 	@mkdir -p $(HOME)/.local/bin && ln -sf $(TRUEUP) $(HOME)/.local/bin/trueup
 	@$(TRUEUP) up
@@ -33,6 +34,7 @@ down: ## Stop what a killed `make up` left running
 	@$(TRUEUP) down
 
 test: check ## Install what is needed and run all tests, on real parts; SUITES=store/it for some
+	@scripts/web-build
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
 	$(GO) test -trimpath -vet=off -timeout 150s $(GO_PACKAGES)
@@ -56,6 +58,13 @@ fuzz: ## Fuzz every operation of a running Trueup against its OpenAPI document; 
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
 	scripts/fuzz $(EXAMPLES)
+
+screens: ## Open every screen of the dashboard in a browser and keep screenshots of them
+	@scripts/toolchain --with-go
+	@scripts/web-build
+	$(BUILD_TESTS)
+	$(TRUEUP) local build
+	cargo test --locked --workspace -- --ignored --exact dashboard::screens --nocapture
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go

@@ -1,4 +1,5 @@
-//! The TypeScript client that is generated from the OpenAPI document compiles in strict mode.
+//! The dashboard in `web/`: its types agree with the OpenAPI document, its unit tests pass, and what a browser
+//! loads first is small.
 
 use std::process::Command;
 
@@ -6,17 +7,35 @@ use trueup_testkit::left_out::left_out;
 
 use crate::edges::root;
 
-#[test]
-fn generated_client_compiles_in_strict_mode() {
+/// Builds the dashboard if it is not up to date, and runs a script of its `package.json`.
+fn run(script: &str) {
     if Command::new("npm").arg("--version").output().is_err() {
         left_out("npm is not installed");
         return;
     }
-    for args in [&["ci", "--no-audit", "--no-fund"][..], &["run", "check"]] {
-        let output = Command::new("npm").args(args).current_dir(root().join("web")).output();
-        let output = output.expect("npm should run");
+    for (program, args) in [
+        ("scripts/web-build", &[][..]),
+        ("npm", &["run", script, "--if-present", "--prefix", "web"]),
+    ] {
+        let output = Command::new(program).args(args).current_dir(root()).output();
+        let output = output.expect("the program should run");
         let (out, err) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "npm {args:?}:\n{out}{err}");
+        assert!(output.status.success(), "{program} {args:?}:\n{out}{err}");
     }
+}
+
+#[test]
+fn sources_of_the_dashboard_pass_strict_type_checks() {
+    run("check");
+}
+
+#[test]
+fn unit_tests_of_the_dashboard_pass() {
+    run("test");
+}
+
+#[test]
+fn first_load_of_the_dashboard_is_small() {
+    run("size");
 }

@@ -26,7 +26,7 @@ type Line = (usize, String);
 async fn every_command_in_the_readme_and_the_guides_works() {
     let mut documents = pages("docs/guides");
     documents.insert(0, root().join("README.md"));
-    if !on_path("kubectl") {
+    if on_path("kubectl").is_none() {
         left_out("the documents' commands with kubectl: it is not installed");
     }
     let install = alone().await;
@@ -121,13 +121,14 @@ fn blocks(text: &str) -> Vec<Vec<Line>> {
 /// Skips `make`, which builds and starts this test, and kubectl where it is not installed.
 fn is_run(command: &str) -> bool {
     let is_make = command.starts_with("make ") || command.contains(" make ");
-    let lacks_kubectl = command.starts_with("kubectl") && !on_path("kubectl");
+    let lacks_kubectl = command.starts_with("kubectl") && on_path("kubectl").is_none();
     !is_make && !lacks_kubectl
 }
 
-fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+/// The file of a program that is installed.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// A script that runs the commands in order and stops at the first failure. Its last line is the

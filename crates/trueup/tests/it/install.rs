@@ -227,8 +227,14 @@ impl Install {
 
     /// A client with the token that `trueup up` wrote; `None` before.
     pub(crate) fn client(&self) -> Option<Client> {
+        let (url, token) = self.access()?;
+        Some(Client::new(&url, &token).unwrap())
+    }
+
+    /// The address of the API and the token that `trueup up` wrote; `None` before.
+    pub(crate) fn access(&self) -> Option<(String, String)> {
         let file: Value = self.json_file("client.json")?;
-        Some(Client::new(file["url"].as_str()?, file["token"].as_str()?).unwrap())
+        Some((file["url"].as_str()?.to_owned(), file["token"].as_str()?.to_owned()))
     }
 
     /// The services with their ids and health, in order.

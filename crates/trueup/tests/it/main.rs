@@ -13,6 +13,8 @@ mod configuration;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod domain_verification;
