@@ -22,6 +22,7 @@ pub mod invoice;
 pub mod ledger;
 pub mod log;
 pub mod org;
+pub mod overview;
 pub mod plan;
 pub mod preview;
 pub mod preview_request;

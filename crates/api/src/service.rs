@@ -201,11 +201,14 @@ pub struct ServiceObject {
 /// A list of services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
-    /// In name order.
+    /// In the order of `sort`.
     pub items: Vec<Service>,
     /// The `cursor` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// With `count`, how many services match on all pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<i64>,
 }
 
 /// The body that scales a service.

@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, Streams, router};
+use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, SpendCache, Streams, router};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
@@ -49,6 +49,7 @@ async fn main() -> anyhow::Result<()> {
         read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
+        spend: SpendCache::default(),
         dashboard: Dashboard::default(),
     });
     let (sender, mut receiver) = mpsc::unbounded_channel();

@@ -1,15 +1,16 @@
 //! Costs: what an org's usage costs, by service, item and day, with a forecast.
 
+pub(crate) mod spend;
+
 use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use trueup_api::cost::{
-    BillingPeriod, Borne, CostReport, DayCost, Forecast, GapSummary, ItemCost, ServiceCost,
-    UnpricedUsage,
+    BillingPeriod, Borne, CostReport, DayCost, GapSummary, ItemCost, ServiceCost, UnpricedUsage,
 };
 use trueup_api::schema::BillingMonth;
 use trueup_model::id::ServiceId;
@@ -18,7 +19,7 @@ use trueup_model::price::PriceItem;
 use trueup_model::principal::Permission;
 use trueup_model::usage::{MICROS, Meter};
 use trueup_rules::admit::FieldError;
-use trueup_rules::rate::breakdown::{PartKey, PartSum, continued, parts};
+use trueup_rules::rate::breakdown::{PartKey, PartSum, parts};
 use trueup_rules::rate::line::LineClass;
 use trueup_rules::rate::{NotComputable, Rated, Unpriced, UnpricedReason};
 use trueup_store::{CostInputs, Error, OrgUsage};
@@ -31,7 +32,6 @@ use crate::plan::money;
 
 /// The day of a month by which it is found in every time zone.
 const MIDDLE: i8 = 15;
-const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Which period.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -77,32 +77,18 @@ pub(crate) fn around(month: Option<&str>, now: Timestamp) -> Answer<Timestamp> {
 
 fn report(inputs: &CostInputs, charge_simulated: bool) -> Result<CostReport, NotComputable> {
     let rated = inputs.rate(charge_simulated)?;
+    let spend = spend::spend(inputs, &rated, charge_simulated)?;
     let parts = parts(&rated.lines, &inputs.account.zone())?;
     let sum = |class: LineClass| value(&rated, class);
     let amount = |micros: i64| money(Money { micros, currency: inputs.account.currency });
-    let spent = sum(LineClass::Charged);
-    let at = |until: Timestamp| -> Result<i64, NotComputable> {
-        let usage = OrgUsage {
-            intervals: continued(&inputs.usage.intervals, until),
-            ..OrgUsage::default()
-        };
-        let later = CostInputs { usage, ..inputs.clone() };
-        Ok(value(&later.rate(charge_simulated)?, LineClass::Charged))
-    };
-    let heard = inputs.usage.heard_until.unwrap_or(inputs.period.from);
-    let in_an_hour = heard.saturating_add(HOUR).unwrap_or(heard);
-    let hourly = at(in_an_hour)?.saturating_sub(spent);
     Ok(CostReport {
-        period: period(inputs),
-        currency: inputs.account.currency.to_string(),
-        as_of: inputs.usage.heard_until,
-        spent: amount(spent),
+        period: spend.period,
+        currency: spend.currency,
+        as_of: spend.as_of,
+        spent: spend.spent,
         simulated: amount(total(&parts, |_| true, |sum| sum.simulated_micros)),
-        hourly: amount(hourly),
-        forecast: Forecast {
-            amount: amount(at(inputs.period.until)?),
-            basis: "What runs now keeps running unchanged until the end of the period.".to_owned(),
-        },
+        hourly: spend.hourly,
+        forecast: spend.forecast,
         borne: Borne {
             under_delivered: amount(sum(LineClass::UnderDelivered)),
             orphan: amount(sum(LineClass::Orphan)),

@@ -24,6 +24,7 @@ mod ledger;
 mod log;
 mod operation;
 mod org;
+mod overview;
 mod plan;
 mod preview_request;
 mod project;
@@ -54,6 +55,7 @@ use trueup_model::billing::BillingSettings;
 use trueup_rules::envelope::Encryptor;
 use trueup_store::{App, Signals};
 
+pub use cost::spend::SpendCache;
 pub use dashboard::Dashboard;
 pub use describe::openapi::document;
 pub use front::host::{AllowedHosts, for_hosts};
@@ -90,6 +92,8 @@ pub struct AppState {
     pub read_repair: ReadRepair,
     /// How usage is billed.
     pub billing: Arc<BillingSettings>,
+    /// What orgs spend, as last computed.
+    pub spend: SpendCache,
     /// The files of the dashboard.
     pub dashboard: Dashboard,
 }

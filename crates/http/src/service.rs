@@ -1,37 +1,35 @@
 //! Services: list, show, declare, delete.
 
+pub(crate) mod list;
+
 use crate::{drift, plan};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
-use serde::Deserialize;
 use trueup_api::Code;
 use trueup_api::preview::OrPreview;
-use trueup_api::schema::{PageLimit, ProjectKey, SearchText, ServiceKey};
+use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_api::service::{
-    AutoscaleBody, Service, ServiceCondition, ServiceList, ServiceManifest, ServiceObject,
-    ServiceStatus,
+    AutoscaleBody, Service, ServiceCondition, ServiceManifest, ServiceObject, ServiceStatus,
 };
 use trueup_model::cluster::{Freshness, stale_at};
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
-use trueup_model::service::DesiredState;
-use trueup_model::status::{Condition, Health, Phase, Status};
+use trueup_model::status::{Condition, Phase, Status};
 use trueup_model::template::ParseTemplateRefError;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_rules::admit::{AdmissionRequest, FieldError};
 use trueup_rules::preview::cost;
 use trueup_rules::status::{aged, freshness, reconciliation};
 use trueup_store::door::ServiceRequest;
-use trueup_store::{ServiceDetail, ServiceFilter, ServiceRow};
+use trueup_store::{ServiceDetail, ServiceRow};
 
 use crate::AppState;
 use crate::front::caller::Caller;
-use crate::front::cursor;
-use crate::front::extract::{Path, Query};
+use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::front::read_repair::request_repair;
 use crate::project::{matches_path, name};
@@ -41,89 +39,6 @@ use crate::write::request::{Declaration, Declaring, DryRun, Target, WriteRequest
 
 /// What any operation on a service may answer, beyond what its shape says.
 pub(crate) const PROBLEMS: [Code; 2] = [Code::InvalidManifest, Code::NameTaken];
-
-/// Which services to list.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Filter {
-    /// Only services of this project, by name or id.
-    #[param(value_type = Option<ProjectKey>)]
-    project: Option<String>,
-    /// Only services of this template, in any version.
-    #[param(value_type = Option<Name>)]
-    template: Option<String>,
-    /// Only services with this plan.
-    #[param(value_type = Option<Name>)]
-    plan: Option<String>,
-    /// Only services with this desired state.
-    desired: Option<DesiredState>,
-    /// Only services in this phase.
-    phase: Option<Phase>,
-    /// Only services with this health.
-    health: Option<Health>,
-    /// Only services whose name contains this text.
-    #[param(value_type = Option<SearchText>)]
-    search: Option<String>,
-    /// The `next` of the previous page.
-    cursor: Option<String>,
-    /// The page size, up to 1000; the default is 100.
-    #[param(value_type = Option<PageLimit>)]
-    limit: Option<i64>,
-}
-
-/// Lists the services of the org that are not deleted, in name order.
-#[utoipa::path(get, path = "/v1/services", operation_id = "service_list", tag = "services",
-    params(Filter),
-    extensions(("x-problems" = json!(PROBLEMS))),
-    responses((status = 200, body = ServiceList)))]
-pub(crate) async fn service_list(
-    State(state): State<AppState>,
-    caller: Caller,
-    Query(wanted): Query<Filter>,
-) -> Answer<Json<ServiceList>> {
-    caller.must(Permission::Read)?;
-    let (after, limit) =
-        (cursor::position(caller.org, wanted.cursor.as_deref())?, cursor::limit(wanted.limit)?);
-    let filter = filter(&state, &caller, wanted).await?;
-    let now = state.clock.now();
-    let mut rows = state
-        .app
-        .list_services(caller.org, &filter, after.as_ref(), limit.saturating_add(1), now)
-        .await?;
-    let more = usize::try_from(limit).is_ok_and(|limit| {
-        let more = rows.len() > limit;
-        rows.truncate(limit);
-        more
-    });
-    let last = rows.last().filter(|_| more).map(|row| &row.service);
-    let next = last.map(|service| cursor::after(caller.org, service.name.as_str(), service.id));
-    Ok(Json(ServiceList { items: rows.iter().map(|row| view(row, now)).collect(), next }))
-}
-
-/// Checks the filter: invalid names and unknown projects are errors, not empty results.
-async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
-    let project = match &wanted.project {
-        Some(wanted) => {
-            let row = state.app.find_project(caller.org, wanted).await?;
-            Some(row.ok_or_else(|| Failure::not_found("project"))?.project.id)
-        }
-        None => None,
-    };
-    let search = wanted.search.map(|text| text.to_lowercase());
-    if search.as_ref().is_some_and(|text| text.is_empty() || text.contains('\0')) {
-        return Err(Failure::new(Code::BadRequest, "`search` must be part of a name"));
-    }
-    Ok(ServiceFilter {
-        project,
-        template: wanted.template.map(|text| name("template", &text)).transpose()?,
-        plan: wanted.plan.map(|text| name("plan", &text)).transpose()?,
-        desired: wanted.desired,
-        phase: wanted.phase,
-        health: wanted.health,
-        search,
-    })
-}
 
 /// Shows a service; by its id also after its deletion, with the receipt.
 #[utoipa::path(get, path = "/v1/projects/{project}/services/{service}", operation_id = "service_get",

@@ -22,6 +22,7 @@ mod freeze;
 mod invoice;
 mod ledger;
 mod org;
+mod overview;
 mod plan;
 mod preview_request;
 mod price;
@@ -61,12 +62,14 @@ pub use event::{EventOrder, EventQuery, SealedEvent};
 pub use finding::Removal;
 pub use invoice::{Explained, ExplainedInterval};
 pub use ledger::{AccountBalance, LedgerEntry, LedgerPosting, Verification};
+pub use overview::{Need, NeedCause, Overview, ServiceCount};
 pub use preview_request::{PendingPreview, PreviewResult};
 pub use project::ProjectRow;
 pub use projection::{Comparison, Rebuilt, Reprojected};
 pub use receipt::{ReceiptBundle, ReceiptRow};
 pub use service::{
-    Pods, RecordedObject, ServiceDetail, ServiceFilter, ServicePosition, ServiceRow,
+    Pods, RecordedObject, ServiceDetail, ServiceFilter, ServiceOrder, ServicePosition, ServiceRow,
+    ServiceSort,
 };
 pub use token::{CreatedToken, TokenRow};
 pub use transition::Observer;

@@ -1,6 +1,7 @@
 //! Services: reading them with their observation and projection.
 
 mod page;
+pub(crate) mod shown;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -26,7 +27,7 @@ use crate::db::row::{freshness, read, read_json};
 use crate::freeze::freeze;
 use crate::{App, Error, drift};
 
-pub use page::{ServiceFilter, ServicePosition};
+pub use page::{ServiceFilter, ServiceOrder, ServicePosition, ServiceSort};
 
 /// A service with its status and the names around it.
 #[derive(Debug, Clone, PartialEq)]

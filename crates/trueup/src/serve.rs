@@ -24,7 +24,7 @@ use trueup_control::dns::Dns;
 use trueup_control::{
     Accruer, Closer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
 };
-use trueup_http::{AppState, Dashboard, LiveLogs, ReadRepair, Streams};
+use trueup_http::{AppState, Dashboard, LiveLogs, ReadRepair, SpendCache, Streams};
 use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
 use trueup_model::Clock;
@@ -197,6 +197,7 @@ impl System {
             read_repair: ReadRepair::default(),
             logs: self.logs(),
             billing: Arc::clone(&billing),
+            spend: SpendCache::default(),
             dashboard: Dashboard::new(trueup_dashboard::FILES),
         };
         let router = trueup_http::router(state);

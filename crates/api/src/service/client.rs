@@ -26,8 +26,16 @@ pub struct ServiceQuery {
     pub phase: Option<String>,
     /// Only services with this health.
     pub health: Option<String>,
+    /// Only services with this reconciliation.
+    pub reconciliation: Option<String>,
+    /// Only services in this cluster, by name or id.
+    pub cluster: Option<String>,
     /// Only services whose name contains this text.
     pub search: Option<String>,
+    /// The order: `name`, `created` or `changed`, descending with a minus.
+    pub sort: Option<String>,
+    /// Whether to count all services that match.
+    pub count: bool,
     /// The `next` of the previous page.
     pub cursor: Option<String>,
     /// The page size.
@@ -71,7 +79,11 @@ impl Client {
             ("desired", wanted.desired.as_deref()),
             ("phase", wanted.phase.as_deref()),
             ("health", wanted.health.as_deref()),
+            ("reconciliation", wanted.reconciliation.as_deref()),
+            ("cluster", wanted.cluster.as_deref()),
             ("search", wanted.search.as_deref()),
+            ("sort", wanted.sort.as_deref()),
+            ("count", wanted.count.then_some("true")),
             ("cursor", wanted.cursor.as_deref()),
             ("limit", limit.as_deref()),
         ];
@@ -83,7 +95,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub async fn every_service(&self, mut query: ServiceQuery) -> Result<ServiceList, ClientError> {
-        let mut all = ServiceList { items: Vec::new(), next: None };
+        let mut all = ServiceList { items: Vec::new(), next: None, total: None };
         query.limit = Some(1000);
         loop {
             let page = self.service_list(&query).await?;

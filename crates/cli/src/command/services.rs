@@ -43,12 +43,31 @@ pub struct Filter {
     /// Only services with this health
     #[arg(long, value_name = "HEALTH", help_heading = "Which services")]
     health: Option<String>,
+    /// Only services that are settled, pending or diverged
+    #[arg(long, value_name = "STATE", help_heading = "Which services")]
+    reconciliation: Option<String>,
+    /// Only services in this cluster
+    #[arg(long, value_name = "NAME", help_heading = "Which services")]
+    cluster: Option<String>,
+    /// The order: name, created or changed; with a minus from the end
+    #[arg(long, value_name = "ORDER", allow_hyphen_values = true, help_heading = "Which services")]
+    sort: Option<String>,
 }
 
 impl Filter {
     fn query(self, project: Option<String>) -> ServiceQuery {
-        let Self { search, template, plan, phase, health } = self;
-        ServiceQuery { project, search, template, plan, phase, health, ..ServiceQuery::default() }
+        ServiceQuery {
+            project,
+            search: self.search,
+            template: self.template,
+            plan: self.plan,
+            phase: self.phase,
+            health: self.health,
+            reconciliation: self.reconciliation,
+            cluster: self.cluster,
+            sort: self.sort,
+            ..ServiceQuery::default()
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! `trueup status`: the server, its clusters and its services at a glance.
 
 use serde::Serialize;
-use trueup_api::client::ServiceQuery;
 use trueup_api::cluster::Cluster;
 use trueup_model::status::Reconciliation;
 
@@ -19,10 +18,10 @@ struct Status {
     url: String,
     ready: bool,
     clusters: Vec<Cluster>,
-    services: usize,
-    settled: usize,
-    pending: usize,
-    diverged: usize,
+    services: i64,
+    settled: i64,
+    pending: i64,
+    diverged: i64,
 }
 
 pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
@@ -36,15 +35,16 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
                 .hint("Trueup restarts its own Postgres; if that fails, see Trueup's log")
                 .into());
         }
-        let clusters = client.cluster_list().await?.items;
-        let services = client.every_service(ServiceQuery::default()).await?.items;
-        let count =
-            |wanted| services.iter().filter(|service| service.reconciliation == wanted).count();
+        let overview = client.overview_get().await?;
+        let counts = overview.services;
+        let count = |wanted: Reconciliation| {
+            counts.reconciliation.get(wanted.into_str()).copied().unwrap_or(0)
+        };
         anyhow::Ok(Status {
             url: url.to_owned(),
             ready: true,
-            clusters,
-            services: services.len(),
+            clusters: overview.clusters,
+            services: counts.total,
             settled: count(Reconciliation::Settled),
             pending: count(Reconciliation::Pending),
             diverged: count(Reconciliation::Diverged),

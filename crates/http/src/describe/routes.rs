@@ -13,6 +13,9 @@ use crate::{
     event, finding, freeze, invoice, ledger, log, operation, org, plan, preview_request, project,
     quota, receipt, release, secret, service, template, token, transition, variable, volume, wake,
     why,
+    AppState, billing, cluster, conflict, cost, document, domain, drift, endpoint, event, finding,
+    freeze, ledger, log, operation, org, overview, plan, preview_request, project, quota, receipt,
+    release, secret, service, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -36,6 +39,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .merge(service_parts())
         .merge(divergences())
         .merge(money())
+        .routes(routes!(overview::overview_get))
         .merge(platform())
         .merge(access())
 }
@@ -60,7 +64,7 @@ fn projects() -> OpenApiRouter<AppState> {
 /// Services: declare, preview, watch and explain.
 fn services() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
-        .routes(routes!(service::service_list))
+        .routes(routes!(service::list::service_list))
         .routes(routes!(service::service_get, service::service_put, service::service_delete))
         .routes(routes!(preview_request::preview_request_create))
         .routes(routes!(preview_request::preview_request_get))

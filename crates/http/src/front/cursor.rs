@@ -1,6 +1,7 @@
 //! Pagination cursors. A cursor is valid only for the org that received it.
 
 use data_encoding::BASE64URL_NOPAD;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_api::Code;
 use trueup_api::schema::MAX_PAGE;
@@ -8,7 +9,7 @@ use trueup_model::OrgId;
 use trueup_model::id::{Id, Noun, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::subject::Subject;
-use trueup_store::ServicePosition;
+use trueup_store::{ServiceOrder, ServicePosition, ServiceSort};
 
 use crate::front::problem::{Answer, Failure};
 
@@ -21,6 +22,9 @@ struct Cursor {
     org: OrgId,
     name: String,
     id: ServiceId,
+    /// In a list that is ordered by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
 }
 
 /// The unit that a page ended with.
@@ -37,23 +41,34 @@ fn changed() -> Failure {
     Failure::new(Code::BadRequest, "`after` must be the `next` of a page, unchanged")
 }
 
-/// The cursor for the position after a service.
-pub(crate) fn after(org: OrgId, name: &str, id: ServiceId) -> String {
-    let cursor = Cursor { org, name: name.to_owned(), id };
+/// The cursor for a position.
+pub(crate) fn after(org: OrgId, position: ServicePosition) -> String {
+    let ServicePosition { name, id, at } = position;
+    let cursor = Cursor { org, name, id, at };
     BASE64URL_NOPAD.encode(&serde_json::to_vec(&cursor).unwrap_or_default())
 }
 
-/// The position that a cursor of this org encodes.
-pub(crate) fn position(org: OrgId, text: Option<&str>) -> Answer<Option<ServicePosition>> {
+/// The position that a cursor of this org encodes, for a list with this order.
+pub(crate) fn position(
+    org: OrgId,
+    order: ServiceOrder,
+    text: Option<&str>,
+) -> Answer<Option<ServicePosition>> {
     let Some(text) = text else { return Ok(None) };
     let cursor = BASE64URL_NOPAD.decode(text.as_bytes()).ok();
     let cursor: Option<Cursor> = cursor.and_then(|json| serde_json::from_slice(&json).ok());
     // Postgres rejects NUL in a text.
-    let cursor = cursor.filter(|cursor| cursor.org == org && !cursor.name.contains('\0'));
-    let Cursor { name, id, .. } = cursor.ok_or_else(|| {
-        Failure::new(Code::BadRequest, "`cursor` must be the `next` of a page, unchanged")
+    let cursor = cursor.filter(|cursor| {
+        let is_timed = order.by != ServiceSort::Name;
+        cursor.org == org && !cursor.name.contains('\0') && cursor.at.is_some() == is_timed
+    });
+    let Cursor { name, id, at, .. } = cursor.ok_or_else(|| {
+        Failure::new(
+            Code::BadRequest,
+            "`cursor` must be the `next` of a page with the same `sort`, unchanged",
+        )
     })?;
-    Ok(Some(ServicePosition { name, id }))
+    Ok(Some(ServicePosition { name, id, at }))
 }
 
 /// The page size of a request.

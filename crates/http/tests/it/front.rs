@@ -14,7 +14,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, Streams, router};
+use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, SpendCache, Streams, router};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
@@ -58,6 +58,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         read_repair: ReadRepair::default(),
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
+        spend: SpendCache::default(),
         dashboard: Dashboard::default(),
     }
 }

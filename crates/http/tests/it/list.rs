@@ -1,5 +1,7 @@
 //! Lists of services: pages, filters, and cursors that are valid for one org.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
@@ -70,4 +72,55 @@ async fn filters_select_services_and_reject_invalid_values() {
     front.get("/v1/services?plan=No%20Name").send().await.must_be(422, "TU1201");
     let one = json!({"items": []});
     assert_eq!(front.get("/v1/services").token(STRANGER).send().await.json(), one);
+}
+
+#[tokio::test]
+async fn orders_are_kept_over_pages_and_a_cursor_is_for_its_order_only() {
+    let front = Front::new().await;
+    for name in ["b", "c", "a"] {
+        let path = format!("/v1/projects/shop/services/{name}");
+        front.put(&path).json(&web("nginx:1")).send().await;
+        front.clock.advance(Duration::from_secs(1));
+    }
+    for (sort, expected) in [
+        ("name", ["a", "b", "c"]),
+        ("-name", ["c", "b", "a"]),
+        ("created", ["b", "c", "a"]),
+        ("-created", ["a", "c", "b"]),
+        ("-changed", ["a", "c", "b"]),
+    ] {
+        let (mut seen, mut path) = (Vec::new(), format!("/v1/services?limit=1&sort={sort}"));
+        loop {
+            let page = front.get(&path).send().await.json();
+            seen.extend(names(&page));
+            let Some(next) = page["next"].as_str() else { break };
+            path = format!("/v1/services?limit=1&sort={sort}&cursor={next}");
+        }
+        assert_eq!(seen, expected, "{sort}");
+    }
+    let page = front.get("/v1/services?limit=1&sort=created").send().await.json();
+    let other = format!("/v1/services?cursor={}", page["next"].as_str().unwrap());
+    front.get(&other).send().await.must_be(400, "TU1103");
+}
+
+#[tokio::test]
+async fn total_counts_all_pages_of_what_matches() {
+    let front = with_services(&["web", "web-two", "api"]).await;
+    let total = async |query: &str| {
+        let reply = front.get(&format!("/v1/services?{query}")).send().await;
+        assert_eq!(reply.status, StatusCode::OK, "{query}: {}", reply.text());
+        reply.json()["total"].clone()
+    };
+    assert_eq!(total("limit=1").await, Value::Null);
+    assert_eq!(total("limit=1&count=true").await, 3);
+    assert_eq!(total("limit=1&count=true&search=web").await, 2);
+    assert_eq!(total("count=true&reconciliation=pending&cluster=test").await, 3);
+    assert_eq!(total("count=true&reconciliation=settled").await, 0);
+    let web = front.get("/v1/projects/shop/services/web").send().await.json();
+    let one = format!("count=true&ids={}", web["id"].as_str().unwrap());
+    assert_eq!(total(&one).await, 1);
+    for bad in ["ids=", "ids=web", "reconciliation=odd", "sort=odd", "count=odd"] {
+        front.get(&format!("/v1/services?{bad}")).send().await.must_be(400, "TU1103");
+    }
+    front.get("/v1/services?cluster=nowhere").send().await.must_be(404, "TU1003");
 }

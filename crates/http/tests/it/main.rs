@@ -38,6 +38,8 @@ mod org;
 #[cfg(test)]
 mod org_header;
 #[cfg(test)]
+mod overview;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod price;

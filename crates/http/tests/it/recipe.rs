@@ -61,6 +61,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_get"),
     changes("project_delete", Role::Owner),
     changes("project_put", Role::Owner).with(|| json!({})).declares(),
+    reads("overview_get"),
     reads("service_list"),
     reads("service_get"),
     reads("service_watch"),

@@ -61,6 +61,8 @@ mod org;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod overview;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod preview_request;

@@ -3,7 +3,7 @@
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
 use trueup_rules::admit::operation::ServiceOperation;
-use trueup_store::{ServiceFilter, ServicePosition, ServiceRow};
+use trueup_store::{ServiceFilter, ServiceOrder, ServicePosition, ServiceRow};
 use trueup_testkit::test_db::name;
 
 use crate::stage::{Stage, at, converged};
@@ -15,7 +15,11 @@ impl Stage {
         after: Option<&ServicePosition>,
         limit: i64,
     ) -> Vec<ServiceRow> {
-        self.db.app.list_services(self.db.org, filter, after, limit, at(9)).await.unwrap()
+        self.db
+            .app
+            .list_services(self.db.org, filter, (ServiceOrder::default(), after), limit, at(9))
+            .await
+            .unwrap()
     }
 
     async fn names(&self, filter: &ServiceFilter) -> Vec<String> {
@@ -38,8 +42,7 @@ async fn pages_of_any_size_add_up_to_the_whole_list() {
         loop {
             let rows = stage.page(&everything, after.as_ref(), size).await;
             let Some(last) = rows.last() else { break };
-            after =
-                Some(ServicePosition { name: last.service.name.to_string(), id: last.service.id });
+            after = Some(ServicePosition::after(last, ServiceOrder::default()));
             listed.extend(rows.into_iter().map(|row| row.service.name.to_string()));
         }
         assert_eq!(listed, whole, "pages of {size}");

@@ -4,7 +4,7 @@ use trueup_model::cluster::Freshness;
 use trueup_model::key::Kind;
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Health;
-use trueup_store::{Comparison, Error, Reprojected, ServiceFilter};
+use trueup_store::{Comparison, Error, Reprojected, ServiceFilter, ServiceOrder};
 
 use crate::stage::{Stage, at, converged, gone, seen, unit};
 
@@ -159,7 +159,10 @@ async fn freshness_is_tracked_per_kind() {
     let healthy = ServiceFilter { health: Some(Health::Healthy), ..ServiceFilter::default() };
     let shown = async |seconds: i64| {
         let app = &stage.db.app;
-        app.list_services(stage.db.org, &healthy, None, 10, at(seconds)).await.unwrap().len()
+        app.list_services(stage.db.org, &healthy, (ServiceOrder::default(), None), 10, at(seconds))
+            .await
+            .unwrap()
+            .len()
     };
     assert_eq!(shown(10).await, 0, "no watch event was ever received");
     stage.db.record_heartbeat(at(10)).await;

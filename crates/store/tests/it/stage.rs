@@ -18,7 +18,7 @@ use trueup_model::report::{Outcome, Report};
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
-use trueup_store::{EventQuery, Lease, SealedEvent, ServiceFilter, ServiceRow};
+use trueup_store::{EventQuery, Lease, SealedEvent, ServiceFilter, ServiceOrder, ServiceRow};
 use trueup_testkit::test_db::{TestDb, name};
 use uuid::Uuid;
 
@@ -110,7 +110,11 @@ impl Stage {
     /// The services of an org that are not deleted.
     pub(crate) async fn services(&self, org: OrgId) -> Vec<ServiceRow> {
         let everything = ServiceFilter::default();
-        self.db.app.list_services(org, &everything, None, 10_000, at(9)).await.unwrap()
+        self.db
+            .app
+            .list_services(org, &everything, (ServiceOrder::default(), None), 10_000, at(9))
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn find(&self, service: &str) -> Option<ServiceRow> {

@@ -20,8 +20,8 @@ use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
-    AppState, Dashboard, Limits, Listener, NoLogs, ReadRepair, Streams, TrustedProxies, router,
-    serve,
+    AppState, Dashboard, Limits, Listener, NoLogs, ReadRepair, SpendCache, Streams, TrustedProxies,
+    router, serve,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -96,6 +96,7 @@ impl TestServer {
             read_repair: ReadRepair::default(),
             logs: Arc::new(NoLogs),
             billing: Arc::default(),
+            spend: SpendCache::default(),
             dashboard: Dashboard::default(),
         };
         let stop = self.stop.clone();
