@@ -7,7 +7,7 @@ use serde_json::Value;
 use trueup_model::event::Fact;
 use utoipa::ToSchema;
 
-use crate::client::{Client, ClientError, Watch, query};
+use crate::client::{Client, ClientError, Watch, query, segment};
 use crate::schema::{CloudEventSource, CloudEventType};
 use crate::service::service_path;
 
@@ -110,6 +110,14 @@ impl Client {
             ("generation", generation.as_deref()),
         ];
         self.get(&query("/v1/events", &parameters)).await
+    }
+
+    /// One event.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn event_get(&self, event: &str) -> Result<CloudEvent, ClientError> {
+        self.get(&format!("/v1/events/{}", segment(event)?)).await
     }
 
     /// A stream of the org's events after position `after`; without it, only new events.

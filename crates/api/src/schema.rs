@@ -143,6 +143,8 @@ schemas! {
     ClusterKey => key::<noun::Cluster>();
     /// An org, by name or id.
     OrgKey => key::<noun::Org>();
+    /// The id of an event.
+    EventKey => Id::<noun::Event>::schema();
 }
 
 fn event_types() -> impl Iterator<Item = String> {

@@ -7,6 +7,7 @@ pub mod billing;
 pub mod budget;
 pub mod catalog;
 pub mod cluster;
+pub mod compare;
 pub mod conflicts;
 pub mod context;
 pub mod cost;
@@ -28,6 +29,7 @@ pub mod history;
 pub mod invoice;
 pub mod ledger;
 pub mod logs;
+pub mod lookup;
 pub mod operation;
 pub mod org;
 pub mod plan;
@@ -60,6 +62,7 @@ pub enum Command {
     Apply(apply::Args),
     Get(get::Args),
     Describe(describe::Args),
+    Compare(compare::Args),
     History(history::Args),
     Why(why::Args),
     Watch(watch::Args),
@@ -87,6 +90,7 @@ pub enum Command {
     Receipts(receipt::ListArgs),
     Receipt(receipt::Args),
     Events(events::Args),
+    Lookup(lookup::Args),
     Audit(audit::Args),
     Api(api::Args),
     Explain(explain::Args),
@@ -127,6 +131,7 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Apply(args) => Box::pin(apply::run(args, context)).await?,
         Command::Get(args) => Box::pin(get::run(args, context)).await?,
         Command::Describe(args) => Box::pin(describe::run(args, context)).await?,
+        Command::Compare(args) => Box::pin(compare::run(args, context)).await?,
         Command::History(args) => Box::pin(history::run(args, context)).await?,
         Command::Why(args) => Box::pin(why::run(args, context)).await?,
         Command::Watch(args) => Box::pin(watch::run(args, context)).await?,
@@ -148,6 +153,7 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Receipts(args) => Box::pin(receipt::list(args, context)).await?,
         Command::Receipt(args) => Box::pin(receipt::run(args, context)).await?,
         Command::Events(args) => Box::pin(events::run(args, context)).await?,
+        Command::Lookup(args) => Box::pin(lookup::run(args, context)).await?,
         Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
         Command::Api(args) => Box::pin(api::run(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,

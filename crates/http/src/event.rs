@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use trueup_api::Code;
 use trueup_api::event::{CloudEvent, EventList};
-use trueup_api::schema::{EventTypeName, Generation, PageLimit, Position};
+use trueup_api::schema::{EventKey, EventTypeName, Generation, PageLimit, Position};
 use trueup_model::event::{wire_source, wire_type};
 use trueup_model::principal::Permission;
 use trueup_model::subject::{Subject, UnknownSubject};
@@ -13,7 +13,7 @@ use trueup_store::{EventOrder, EventQuery, SealedEvent};
 
 use crate::AppState;
 use crate::front::caller::Caller;
-use crate::front::extract::Query;
+use crate::front::extract::{Path, Query, id};
 use crate::front::problem::{Answer, Failure};
 
 /// Longer than the name of any type.
@@ -71,6 +71,20 @@ pub(crate) async fn event_list(
     };
     let next = events.last().map(|event| event.position).or(from).unwrap_or(0).to_string();
     Ok(Json(EventList { items: events.iter().map(view).collect(), next }))
+}
+
+/// Shows an event; its id names it in explanations, receipts and causes.
+#[utoipa::path(get, path = "/v1/events/{event}", operation_id = "event_get", tag = "events",
+    params(("event" = EventKey, Path, description = "id (`evt_…`)")),
+    responses((status = 200, body = CloudEvent)))]
+pub(crate) async fn event_get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(event): Path<String>,
+) -> Answer<Json<CloudEvent>> {
+    caller.must(Permission::Read)?;
+    let found = state.app.find_event(caller.org, id(&event)).await?;
+    Ok(Json(view(&found.ok_or_else(|| Failure::not_found("event"))?)))
 }
 
 impl Page {

@@ -6,6 +6,7 @@
 mod billing;
 mod budget;
 mod cluster;
+mod comparison;
 mod conflict;
 mod cost;
 mod credit;
@@ -22,6 +23,7 @@ mod front;
 mod invoice;
 mod ledger;
 mod log;
+mod lookup;
 mod operation;
 mod org;
 mod overview;

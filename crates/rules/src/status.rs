@@ -1,5 +1,6 @@
 //! Projects status from evidence alone. The same inputs always give the same bytes.
 
+pub mod comparison;
 mod diverged;
 pub mod freshness;
 pub mod lost;

@@ -256,6 +256,26 @@ impl App {
         rows.into_iter().map(|row| sealed(row, &names)).collect()
     }
 
+    /// A sealed event of an org by its id.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn find_event(&self, org: OrgId, id: EventId) -> Result<Option<SealedEvent>, Error> {
+        let mut tx = self.begin(org).await?;
+        let statement = format!(
+            "select s.org_id, s.position, s.hash, {SHOWN}
+             from event_seals s join events e on e.id = s.event_id
+             where s.org_id = trueup_org() and s.event_id = $1"
+        );
+        let row: Option<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+            .bind(id.uuid())
+            .fetch_optional(&mut *tx)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let names = principal_names(&mut tx, std::slice::from_ref(&row)).await?;
+        sealed(row, &names).map(Some)
+    }
+
     /// The position of an org's newest sealed event; 0 where there is none.
     ///
     /// # Errors

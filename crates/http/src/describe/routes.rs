@@ -16,6 +16,10 @@ use crate::{
     AppState, billing, cluster, conflict, cost, document, domain, drift, endpoint, event, finding,
     freeze, ledger, log, operation, org, overview, plan, preview_request, project, quota, receipt,
     release, secret, service, template, token, transition, variable, volume, wake, why,
+    AppState, billing, cluster, comparison, conflict, cost, document, domain, drift, endpoint,
+    event, finding, freeze, ledger, log, lookup, operation, org, overview, plan, preview_request,
+    project, quota, receipt, release, secret, service, template, token, transition, variable,
+    volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -40,6 +44,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .merge(divergences())
         .merge(money())
         .routes(routes!(overview::overview_get))
+        .routes(routes!(lookup::lookup_get))
         .merge(platform())
         .merge(access())
 }
@@ -73,6 +78,7 @@ fn services() -> OpenApiRouter<AppState> {
         .routes(routes!(release::release_list))
         .routes(routes!(transition::transition_list))
         .routes(routes!(why::service_why))
+        .routes(routes!(comparison::service_compare))
 }
 
 /// What is done to one service.
@@ -163,6 +169,7 @@ fn platform() -> OpenApiRouter<AppState> {
 fn access() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(event::event_list))
+        .routes(routes!(event::event_get))
         .routes(routes!(why::projection_check))
         .routes(routes!(watch::event_watch))
         .routes(routes!(token::whoami))

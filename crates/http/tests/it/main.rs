@@ -2,6 +2,8 @@
 
 // Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
+mod comparison;
+#[cfg(test)]
 mod coverage;
 #[cfg(test)]
 mod dashboard;
@@ -29,6 +31,8 @@ mod invoice;
 mod list;
 #[cfg(test)]
 mod log;
+#[cfg(test)]
+mod lookup;
 #[cfg(test)]
 mod openapi;
 #[cfg(test)]

@@ -86,6 +86,7 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("release_list"),
     reads("transition_list"),
     reads("service_why"),
+    reads("service_compare"),
     reads("projection_check"),
     reads("plan_list"),
     reads("plan_prices"),
@@ -111,6 +112,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("ledger_accounts"),
     reads("ledger_verify"),
     reads("event_list"),
+    reads("event_get"),
+    reads("lookup_get"),
     reads("event_watch"),
     reads("template_list").orgless(),
     reads("template_versions").orgless(),
@@ -312,6 +315,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     used(front, "pod-a", 300).await;
     let (invoice, line) = invoiced(front).await;
     used(front, "pod-b", 300).await;
+    front.seal().await;
+    let events = front.get("/v1/events?limit=1").send().await.json();
+    let event = id(events["items"][0].clone());
     [
         ("project", "shop", id(project)),
         // A wake has the id of its unit, and no name.
@@ -322,6 +328,9 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("invoice", "ACME-0001", invoice),
         // A line has no name.
         ("line", &line, line.clone()),
+        ("event", &event, event.clone()),
+        // What a lookup finds: any object.
+        ("id", &divergence, divergence.clone()),
         ("preview_request", &preview, preview.clone()),
         ("service", "web", wake.clone()),
         // The subject of a receipt has no name.

@@ -10,6 +10,8 @@ mod adoption;
 mod causes;
 mod chain;
 mod closed;
+#[cfg(test)]
+mod comparison;
 mod conditions;
 mod deletion_blockers;
 #[cfg(test)]

@@ -29,7 +29,7 @@ async fn screens() {
 
 /// Runs a script of the dashboard against an install that it may change and break.
 ///
-/// The script gets `TRUEUP_URL`, `TRUEUP_TOKEN` (an owner's), `TRUEUP_BIN`, `TRUEUP_DATA_DIR`,
+/// The script gets `BASE_URL`, `TRUEUP_TOKEN` (an owner's), `TRUEUP_BIN`, `TRUEUP_DATA_DIR`,
 /// `TRUEUP_KUBECONFIG` and `CHROMIUM`.
 async fn run(script: &str) {
     let Some(browser) = BROWSERS.into_iter().find_map(on_path) else {
@@ -49,7 +49,7 @@ async fn run(script: &str) {
     let running = Command::new("npm")
         .args(["run", "--silent", "--if-present", script])
         .current_dir(web)
-        .env("TRUEUP_URL", url)
+        .env("BASE_URL", url)
         .env("TRUEUP_TOKEN", token)
         .env("TRUEUP_BIN", TRUEUP)
         .env("TRUEUP_DATA_DIR", install.dir())
