@@ -44,6 +44,9 @@ pub struct Place {
     pub name: String,
 }
 
+/// Reads an id with one prefix.
+type Reader = fn(&str) -> Option<Uuid>;
+
 impl Findable {
     /// What an id refers to, by its prefix. Another text becomes an id that no object has: the lookup
     /// is the same, so that its duration tells nothing.
@@ -51,7 +54,7 @@ impl Findable {
         fn id<N: Noun>(text: &str) -> Option<Uuid> {
             text.parse::<Id<N>>().ok().map(Id::uuid)
         }
-        let readers: [(Self, fn(&str) -> Option<Uuid>); 9] = [
+        let readers: [(Self, Reader); 9] = [
             (Self::Project, id::<noun::Project>),
             (Self::Service, id::<noun::Service>),
             (Self::Release, id::<noun::Release>),

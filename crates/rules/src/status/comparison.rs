@@ -121,13 +121,14 @@ fn fields(spec: &Spec) -> Vec<(String, Value)> {
     let Ok(Value::Object(all)) = serde_json::to_value(spec) else { return Vec::new() };
     let mut fields: Vec<(String, Value)> = Vec::new();
     for (name, value) in all {
-        match value {
-            Value::Object(parts) if name == "variables" || name == "resources" => {
-                fields.extend(
-                    parts.into_iter().map(|(part, value)| (format!("{name}.{part}"), value)),
-                );
+        let is_split = name == "variables" || name == "resources";
+        match value.as_object().filter(|_| is_split) {
+            Some(parts) => {
+                let part =
+                    |(part, value): (&String, &Value)| (format!("{name}.{part}"), value.clone());
+                fields.extend(parts.iter().map(part));
             }
-            value => fields.push((name, value)),
+            None => fields.push((name, value)),
         }
     }
     fields.sort_by(|(one, _), (other, _)| one.cmp(other));
