@@ -9,17 +9,10 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, billing, budget, cluster, conflict, cost, credit, document, domain, drift, endpoint,
-    event, finding, freeze, invoice, ledger, log, operation, org, plan, preview_request, project,
-    quota, receipt, release, secret, service, template, token, transition, variable, volume, wake,
-    why,
-    AppState, billing, cluster, conflict, cost, document, domain, drift, endpoint, event, finding,
-    freeze, ledger, log, operation, org, overview, plan, preview_request, project, quota, receipt,
-    release, secret, service, template, token, transition, variable, volume, wake, why,
-    AppState, billing, cluster, comparison, conflict, cost, document, domain, drift, endpoint,
-    event, finding, freeze, ledger, log, lookup, operation, org, overview, plan, preview_request,
-    project, quota, receipt, release, secret, service, template, token, transition, variable,
-    volume, wake, why,
+    AppState, billing, budget, cluster, comparison, conflict, cost, credit, document, domain,
+    drift, endpoint, event, finding, freeze, invoice, ledger, log, lookup, operation, org,
+    overview, plan, preview_request, project, quota, receipt, release, secret, service, template,
+    token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.

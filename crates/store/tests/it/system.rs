@@ -326,7 +326,8 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     let rows = [Rows::of(stage, stage.db.org).await, Rows::of(stage, two.theirs).await];
 
     worker.renew_lease(lease, at(12)).await.unwrap();
-    worker.record_watermarks(&two.observer, &Freshness::all_at(at(12))).await.unwrap();
+    let observer = Observer { lease, ..two.observer.clone() };
+    worker.record_watermarks(&observer, &Freshness::all_at(at(12))).await.unwrap();
     worker.watermarks(cluster).await.unwrap();
     worker.orgs_to_accrue(at(12)).await.unwrap();
     worker.periods_to_close(at(12)).await.unwrap();
