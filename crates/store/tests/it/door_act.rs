@@ -22,7 +22,11 @@ async fn an_action_is_a_new_generation_with_release_event_and_wake() {
     assert_eq!(paused.row.service.desired, DesiredState::Paused);
     let grown: Vec<String> =
         stage.grown(&before).await.into_iter().map(|(table, by)| format!("{table}+{by}")).collect();
-    assert_eq!(grown, ["event_queue+1", "events+1", "releases+1"], "the wake was there already");
+    assert_eq!(
+        grown,
+        ["event_queue+1", "events+1", "releases+1", "usage_marks+1"],
+        "the wake was there already"
+    );
     let again = stage.act("web", &ServiceOperation::Pause).await.unwrap();
     assert!(!again.changed);
     assert_eq!(again.row.service.generation, 2);

@@ -113,7 +113,7 @@ async fn setting_for_a_service_is_one_accepted_change() {
     assert!(set.changed);
     assert_eq!((set.row.version, set.row.set_by.as_str()), (1, "owner"));
     let grown: Vec<(String, i64)> =
-        [("event_queue", 2), ("events", 2), ("releases", 1), ("variables", 1)]
+        [("event_queue", 2), ("events", 2), ("releases", 1), ("usage_marks", 1), ("variables", 1)]
             .map(|(table, count)| (table.to_owned(), count))
             .to_vec();
     assert_eq!(stage.grown(&before).await, grown);

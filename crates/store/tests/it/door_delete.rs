@@ -16,7 +16,7 @@ async fn deleting_is_a_new_generation_in_the_lane_for_deletions() {
     let service = &deleted.row.service;
     assert_eq!((service.desired, service.generation), (DesiredState::Deleted, 2));
     let grown = stage.grown(&before).await;
-    let expected = [("event_queue", 1), ("events", 1), ("releases", 1)];
+    let expected = [("event_queue", 1), ("events", 1), ("releases", 1), ("usage_marks", 1)];
     assert_eq!(grown, expected.map(|(table, count)| (table.to_owned(), count)));
     let wake: String = stage
         .one("select concat_ws(' ', lane, requested_seq) from wakes where subject_kind = 'service'")

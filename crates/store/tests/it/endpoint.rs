@@ -49,7 +49,7 @@ async fn an_endpoint_takes_the_lowest_free_port_and_is_an_accepted_change() {
     assert!(open.changed);
     assert_eq!((open.row.node_port, open.row.protocol), (*ENDPOINT_PORTS.start(), Protocol::Tcp));
     let grown: Vec<(String, i64)> =
-        [("endpoints", 1), ("event_queue", 2), ("events", 2), ("releases", 1)]
+        [("endpoints", 1), ("event_queue", 2), ("events", 2), ("releases", 1), ("usage_marks", 1)]
             .map(|(table, count)| (table.to_owned(), count))
             .to_vec();
     assert_eq!(stage.grown(&before).await, grown);

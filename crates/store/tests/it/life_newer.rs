@@ -1,5 +1,6 @@
 //! Data for `life.rs` that schema 15 cannot store. The fixture of that version was made without it.
 
+use trueup_model::OrgId;
 use trueup_model::billing::{BillingAccount, BillingSettings};
 use trueup_model::budget::AtLimit;
 use trueup_model::cluster::Freshness;
@@ -153,13 +154,10 @@ pub(crate) async fn prices(stage: &Stage) {
     override_price(stage, stage.db.org).await;
 }
 
-/// A billing account, usage of the recorded transitions, and what was posted for it.
+/// Usage of the recorded transitions, and what was posted for it.
 pub(crate) async fn money(stage: &Stage) {
-    let (app, worker, org) = (&stage.db.app, &stage.db.worker, stage.db.org);
+    let (worker, org) = (&stage.db.worker, stage.db.org);
     let settings = BillingSettings::default();
-    let mut account = BillingAccount::default_in(settings.currency);
-    account.legal_name = "Example Games Ltd".to_owned();
-    app.put_billing_account(org, &account, &settings, &stage.context(), at(90)).await.unwrap();
     let lease = stage.lease().await;
     let observer =
         Observer { lease, name: "executor/one".to_owned(), before: Freshness::default() };
@@ -168,7 +166,16 @@ pub(crate) async fn money(stage: &Stage) {
     worker.record_watermarks(&observer, &Freshness { heard }).await.unwrap();
     assert!(worker.meter(lease, 2, GapPolicy::Free, at(92)).await.unwrap().marks > 0);
     assert!(worker.accrue(org, &settings, at(93)).await.unwrap().entries > 0);
-    store_hours(&stage.owner, (stage.db.org, "web"), "metered", at(0), 300).await;
+}
+
+/// Usage, credit, invoices in every state, a gap and a budget of an org.
+pub(crate) async fn billed(stage: &Stage, org: OrgId) {
+    let (app, settings) = (&stage.db.app, BillingSettings::default());
+    let mut account = BillingAccount::default_in(settings.currency);
+    account.legal_name = "Example Games Ltd".to_owned();
+    app.put_billing_account(org, &account, &settings, &stage.context(), at(90)).await.unwrap();
+    let object = format!("metered by {org}");
+    store_hours(&stage.owner, (org, "web"), &object, at(0), 300).await;
     let amount = Money { micros: 10_000, currency: settings.currency };
     let (reason, expires_at) = ("welcome".to_owned(), Some(at(1_000_000)));
     let credit = CreditRequest { amount, reason, expires_at };
@@ -181,18 +188,20 @@ pub(crate) async fn money(stage: &Stage) {
     app.void_invoice(org, &id, "wrong address", &stage.context(), at(96)).await.unwrap();
     let id = issue(97).await.to_string();
     app.pay_invoice(org, &id, "bank transfer", &stage.context(), at(98)).await.unwrap();
-    gap(stage).await;
+    gap(stage, &object).await;
     let limit = Money { micros: 1_000_000_000, currency: settings.currency };
     let budget = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
     app.put_budget(org, budget, &settings, &stage.context(), at(99)).await.unwrap();
 }
 
 /// A gap that was superseded, and an interval that a correction replaced.
-async fn gap(stage: &Stage) {
-    sqlx::raw_sql(
-        r#"insert into usage_gaps (id, org_id, service_id, cluster_id, object, source, starts_at, ends_at, gap,
+async fn gap(stage: &Stage, object: &str) {
+    sqlx::query(
+        r#"with superseded as (
+               update usage_intervals set superseded_at = recorded_at where object = $1)
+           insert into usage_gaps (id, org_id, service_id, cluster_id, object, source, starts_at, ends_at, gap,
                                    recorded_at, superseded_at)
-           select gen_random_uuid(), u.org_id, u.service_id, u.cluster_id, 'lost', u.source, u.starts_at, u.ends_at,
+           select gen_random_uuid(), u.org_id, u.service_id, u.cluster_id, 'lost by ' || u.org_id, u.source, u.starts_at, u.ends_at,
                   jsonb_build_object(
                       'owner', jsonb_build_object('org', u.org_id, 'project', u.project_id, 'service', u.service_id),
                       'object', 'lost', 'source', u.source,
@@ -200,9 +209,9 @@ async fn gap(stage: &Stage) {
                       'policy', 'free', 'plan', u.plan, 'last_known', '{}'::jsonb, 'delivery', 'delivered',
                       'simulated', false, 'evidence', u.last_evidence),
                   u.recorded_at, u.recorded_at
-           from usage_intervals u where u.object = 'metered';
-           update usage_intervals set superseded_at = recorded_at where object = 'metered'"#,
+           from usage_intervals u where u.object = $1"#,
     )
+    .bind(object)
     .execute(&stage.owner)
     .await
     .unwrap();

@@ -10,6 +10,7 @@ use trueup_testkit::test_db::name;
 
 use crate::drift::standing;
 use crate::finding::candidate;
+use crate::life_newer::billed;
 use crate::project::proof;
 use crate::secret::{set_for, set_variable_for};
 use crate::stage::{PROJECT, Stage, at, gone, web};
@@ -50,6 +51,7 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         request_preview(&stage, org).await;
         stage.add(org, "web", "www.example.org").await.unwrap();
         former_project(&stage, org, lease).await;
+        billed(&stage, org).await;
     }
     stage.db.worker.claim_orders(lease, 100, at(7)).await.unwrap();
     // Findings belong to the platform, like other tables that only operators have rows in.
