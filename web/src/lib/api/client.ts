@@ -1,0 +1,78 @@
+// The only way to the server: typed by the OpenAPI document, four requests at a time, with the org,
+// the proof of a same-site write and the idempotency key on each request that needs them.
+import createClient from "openapi-fetch";
+
+import { clock } from "../live/clock.svelte";
+import { ApiError, isProblem, problemOf, unreachable } from "./problem";
+import type { paths } from "./schema";
+import { Slots } from "./slots";
+
+/** An org runs twelve requests at once; one page must not take them all. */
+const slots = new Slots(4);
+
+/** The org that requests are about. */
+let org: string | undefined;
+
+export function useOrg(name: string | undefined): void {
+  org = name;
+}
+
+export function currentOrg(): string | undefined {
+  return org;
+}
+
+let signedOut: () => void = () => undefined;
+
+/** Called when the server no longer knows the session. */
+export function onSignedOut(handler: () => void): void {
+  signedOut = handler;
+}
+
+/** The headers of a request that do not come from its body. */
+export function requestHeaders(method: string): Headers {
+  const headers = new Headers();
+  if (org) headers.set("trueup-org", org);
+  if (method !== "GET") {
+    headers.set("x-trueup-csrf", "1");
+    if (method === "POST") headers.set("idempotency-key", crypto.randomUUID());
+  }
+  return headers;
+}
+
+/** A fetch that waits for a slot, knows the server's clock and turns failures into problems. */
+export async function send(request: Request): Promise<Response> {
+  for (const [name, value] of requestHeaders(request.method)) {
+    if (!request.headers.has(name)) request.headers.set(name, value);
+  }
+  const free = await slots.take(request.signal);
+  try {
+    const began = Date.now();
+    const response = await fetch(request);
+    clock.heard(response.headers.get("date"), began, Date.now());
+    if (response.status === 401 && !request.url.includes("/v1/session")) signedOut();
+    return response;
+  } catch (cause) {
+    if (request.signal.aborted) throw cause;
+    throw unreachable(cause);
+  } finally {
+    free();
+  }
+}
+
+export const api = createClient<paths>({
+  baseUrl: typeof location === "undefined" ? "" : location.origin,
+  fetch: send,
+});
+
+/** The data of an answer, or an `ApiError`. */
+export async function take<T>(
+  answer: Promise<{ data?: T; error?: unknown; response: Response }>,
+): Promise<NonNullable<T>> {
+  const { data, error, response } = await answer;
+  if (response.ok) return (data ?? ({} as T)) as NonNullable<T>;
+  throw isProblem(error) ? new ApiError(error, retryAfter(response)) : await problemOf(response);
+}
+
+function retryAfter(response: Response): number | undefined {
+  return Number(response.headers.get("retry-after")) || undefined;
+}

@@ -1,0 +1,42 @@
+// Signing in and out. The cookie is HttpOnly: this page never sees a credential after sending it.
+import { send } from "./client";
+import { problemOf } from "./problem";
+import type { Permission, Role } from "./types";
+
+export interface Session {
+  principal: { id: string; name: string; email?: string | null };
+  org?: { id: string; name: string } | null;
+  orgs: { id: string; name: string; role: Role }[];
+  role: Role;
+  permissions: Permission[];
+  expires_at?: string | null;
+}
+
+/** The session of this browser; undefined if nobody is signed in. */
+export async function readSession(): Promise<Session | undefined> {
+  const response = await send(new Request("/v1/session"));
+  if (response.status === 401) return undefined;
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as Session;
+}
+
+export async function signIn(email: string, password: string): Promise<Session> {
+  return post("/v1/session", { email, password });
+}
+
+export async function signInWithToken(token: string): Promise<Session> {
+  return post("/v1/session/token", { token });
+}
+
+export async function signOut(): Promise<void> {
+  const response = await send(new Request("/v1/session", { method: "DELETE" }));
+  if (!response.ok && response.status !== 401) throw await problemOf(response);
+}
+
+async function post(path: string, body: unknown): Promise<Session> {
+  const headers = { "content-type": "application/json" };
+  const request = new Request(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const response = await send(request);
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as Session;
+}

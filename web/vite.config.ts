@@ -1,0 +1,18 @@
+import { sveltekit } from "@sveltejs/kit/vite";
+import tailwindcss from "@tailwindcss/vite";
+import { defineConfig } from "vitest/config";
+
+import { devSession } from "./dev/session.ts";
+
+/** The Trueup that `npm run dev` talks to. */
+const server = process.env["TRUEUP_URL"] ?? "http://127.0.0.1:7410";
+const proxy = { "/v1": server, "/docs": server };
+
+export default defineConfig({
+  plugins: [tailwindcss(), sveltekit(), devSession(server)],
+  // Data URLs would need an exception in the Content-Security-Policy.
+  build: { assetsInlineLimit: 0, target: "es2023" },
+  server: { proxy },
+  preview: { proxy },
+  test: { include: ["src/**/*.test.ts"] },
+});
