@@ -1,10 +1,9 @@
 // The overview, read once for the page and the strip.
 import { api, take } from "./api/client";
-import type { Health, Reconciliation, Service } from "./api/types";
+import type { Amount, Health, Reconciliation, Service } from "./api/types";
 import { read, type Read } from "./live/read.svelte";
 import { sums } from "./model/money";
 import { urgency } from "./model/status";
-import type { Amount } from "./api/types";
 import { current } from "./session.svelte";
 
 export interface Overview {
@@ -12,6 +11,9 @@ export interface Overview {
   health: Record<Health, number>;
   /** What needs a person, the most urgent first. */
   attention: Service[];
+  attentionTotal: number;
+  /** The names behind the ids of services, for events. */
+  names: { id: string; project: string; name: string }[];
   monthly: Amount[];
 }
 
@@ -51,6 +53,8 @@ export function overviewOf(services: Service[]): Overview {
     counts,
     health,
     attention: ranked.slice(0, 10).map((one) => one.service),
+    attentionTotal: ranked.length,
+    names: services.map(({ id, project, name }) => ({ id, project, name })),
     monthly: sums(services.map((service) => service.monthly)),
   };
 }

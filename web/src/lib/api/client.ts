@@ -76,3 +76,33 @@ export async function take<T>(
 function retryAfter(response: Response): number | undefined {
   return Number(response.headers.get("retry-after")) || undefined;
 }
+
+/** A write, or its preview with `dry_run`. The key makes a retry of the same write act once. */
+export async function write<T>(
+  method: "POST" | "PUT" | "PATCH" | "DELETE",
+  path: string,
+  body?: unknown,
+  options: { dryRun?: boolean; signal?: AbortSignal; key?: string; query?: Record<string, string> } = {},
+): Promise<T> {
+  const query = new URLSearchParams(options.query);
+  if (options.dryRun) query.set("dry_run", "true");
+  const text = query.toString();
+  const headers = new Headers();
+  if (body !== undefined) headers.set("content-type", "application/json");
+  if (options.key) headers.set("idempotency-key", options.key);
+  const request = new Request(path + (text ? `?${text}` : ""), {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(options.signal ? { signal: options.signal } : {}),
+  });
+  const response = await send(request);
+  if (!response.ok) throw await problemOf(response);
+  const answer = await response.text();
+  return (answer === "" ? undefined : JSON.parse(answer)) as T;
+}
+
+/** A path with each value encoded: names come from addresses that anyone can write. */
+export function path(parts: TemplateStringsArray, ...values: string[]): string {
+  return parts.reduce((made, part, at) => made + encodeURIComponent(values[at - 1] ?? "") + part);
+}

@@ -1,6 +1,4 @@
 // A form from a template's parameters. The schema gives hints while typing; the dry run judges.
-import type { Template } from "../api/types";
-
 export interface ParameterField {
   name: string;
   label: string;
@@ -30,7 +28,7 @@ interface Declared {
 }
 
 /** The fields of a template, the required ones first. */
-export function fieldsOf(template: Pick<Template, "parameters">): ParameterField[] {
+export function fieldsOf(template: { parameters: object }): ParameterField[] {
   const fields = Object.entries(template.parameters as Record<string, Declared>).map(([name, one]) => ({
     name,
     label: one.title ?? name.replaceAll("_", " "),

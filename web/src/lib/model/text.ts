@@ -23,7 +23,7 @@ export function words(name: string): string {
 
 /** Mebibytes in the unit that reads best. */
 export function memory(mib: number): string {
-  return mib >= 1024 && mib % 512 === 0 ? `${mib / 1024} GiB` : `${mib.toLocaleString("en")} MiB`;
+  return mib >= 1024 ? `${(mib / 1024).toLocaleString("en", { maximumFractionDigits: 2 })} GiB` : `${mib} MiB`;
 }
 
 /** Thousandths of a core as cores: `1.5`. */

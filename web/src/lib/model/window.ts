@@ -12,11 +12,3 @@ export function rowsInView(top: number, height: number, row: number, total: numb
   const end = Math.min(total, Math.ceil((top + height) / row) + spare);
   return { first: Math.min(first, end), end };
 }
-
-/** The pages of a list that a window needs. */
-export function pagesOf({ first, end }: Window, size: number): number[] {
-  if (end <= first) return [];
-  const pages: number[] = [];
-  for (let page = Math.floor(first / size); page <= Math.floor((end - 1) / size); page += 1) pages.push(page);
-  return pages;
-}
