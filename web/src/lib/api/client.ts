@@ -106,3 +106,12 @@ export async function write<T>(
 export function path(parts: TemplateStringsArray, ...values: string[]): string {
   return parts.reduce((made, part, at) => made + encodeURIComponent(values[at - 1] ?? "") + part);
 }
+
+/** A read whose path or parameters the document of this branch does not have yet. */
+export async function get<T>(at: string, query: Record<string, string | undefined>, signal?: AbortSignal): Promise<T> {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== "");
+  const text = new URLSearchParams(given).toString();
+  const response = await send(new Request(at + (text ? `?${text}` : ""), signal ? { signal } : {}));
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as T;
+}

@@ -15,7 +15,7 @@ const fields = fieldsOf(template);
 const field = (name: string): ParameterField => fields.find((one) => one.name === name)!;
 
 test("required fields come first, and fixed ones are known", () => {
-  expect(fields.map((one) => one.name)).toEqual(["image", "args", "replicas", "server", "variables"]);
+  expect(fields.map((one) => one.name)).toEqual(["image", "replicas", "variables", "args", "server"]);
   expect(field("server").fixed).toBe(true);
 });
 

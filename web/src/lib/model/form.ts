@@ -31,7 +31,7 @@ interface Declared {
 export function fieldsOf(template: { parameters: object }): ParameterField[] {
   const fields = Object.entries(template.parameters as Record<string, Declared>).map(([name, one]) => ({
     name,
-    label: one.title ?? name.replaceAll("_", " "),
+    label: capital(one.title ?? name.replaceAll("_", " ")),
     description: one.description ?? "",
     type: one.type,
     options: one.enum,
@@ -42,7 +42,15 @@ export function fieldsOf(template: { parameters: object }): ParameterField[] {
     fixed: one.mutable === false,
     initial: asTyped(one.default, one.type),
   }));
-  return fields.sort((a, b) => Number(b.required) - Number(a.required) || a.name.localeCompare(b.name));
+  const rank = (one: ParameterField): number => (one.required ? 0 : 1 + (FIRST.indexOf(one.name) + 1 || 9));
+  return fields.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+}
+
+/** What most people set comes first. */
+const FIRST = ["replicas", "port", "schedule", "variables", "args"];
+
+function capital(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 /** A value as it is typed: a list has a line per entry, a map a line per `NAME=value`. */

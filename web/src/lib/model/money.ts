@@ -12,7 +12,7 @@ export function decimal(micros: number): string {
   const whole = Math.abs(micros);
   const units = Math.floor(whole / 1_000_000);
   const places = String(whole % 1_000_000).padStart(6, "0").replace(/0{1,4}$/, "");
-  return `${sign}${group(units)}.${places}`;
+  return `${sign}${units}.${places}`;
 }
 
 /** Rounded to two places, for columns; the exact amount belongs into the title. */
@@ -20,7 +20,7 @@ export function cents(micros: number): string {
   const rounded = Math.round(micros / 10_000);
   const sign = rounded < 0 ? "-" : "";
   const whole = Math.abs(rounded);
-  return `${sign}${group(Math.floor(whole / 100))}.${String(whole % 100).padStart(2, "0")}`;
+  return `${sign}${Math.floor(whole / 100)}.${String(whole % 100).padStart(2, "0")}`;
 }
 
 /** A difference, always with its sign: `+8.76 EUR`, `-8.76 EUR`, `±0.00 EUR`. */
@@ -37,8 +37,4 @@ export function sums(amounts: (Amount | null | undefined)[]): Amount[] {
     if (amount) byCurrency.set(amount.currency, (byCurrency.get(amount.currency) ?? 0) + amount.micros);
   }
   return [...byCurrency].map(([currency, micros]) => ({ micros, currency, text: money(micros, currency) }));
-}
-
-function group(units: number): string {
-  return String(units).replace(/\B(?=(\d{3})+$)/g, ",");
 }

@@ -1,33 +1,55 @@
-// Events on one axis of time, a lane per source. Long quiet spans are compressed: the axis is the square root
-// of the age, so that the last minute is as readable as the last day.
+// Events in their order, a lane per source. The axis has no scale: events of one second stay apart, and a
+// long quiet span is a gap with its length, so that what happened is readable however long ago it was.
 import type { CloudEvent } from "../api/types";
+import { span } from "./age";
 
 export interface Mark {
   event: CloudEvent;
-  /** From 0, the oldest, to 1, now. */
+  /** Its place in the order, from 0. */
   at: number;
+  lane: number;
 }
 
-export interface Lane {
-  name: string;
+export interface Gap {
+  /** Before the event at this place. */
+  before: number;
+  text: string;
+}
+
+export interface Timeline {
   marks: Mark[];
+  gaps: Gap[];
+  /** How many places there are, gaps included. */
+  places: number;
 }
 
-const NAMES: [string, string][] = [
-  ["/trueup/user", "requests"],
-  ["/trueup/reconciler", "execution"],
-  ["/trueup/k8s_watch", "cluster"],
-];
+export const LANES = ["requests", "execution", "cluster"] as const;
+const SOURCES = ["/trueup/user", "/trueup/reconciler", "/trueup/k8s_watch"];
+/** A quiet span that is shown as a gap. */
+const QUIET_MS = 60_000;
 
-export function lanes(events: CloudEvent[], now: number): { from: number; lanes: Lane[] } {
-  const times = events.map((event) => Date.parse(event.time));
-  const from = Math.min(now - 1000, ...times);
-  const place = (time: number): number => 1 - Math.sqrt(Math.max(0, now - time) / (now - from));
-  const made = NAMES.map(([, name]): Lane => ({ name, marks: [] }));
-  for (const event of events) {
-    const row = NAMES.findIndex(([source]) => source === event.source);
+/** The newest events, oldest first. */
+export function timeline(events: CloudEvent[], now: number, most = 40): Timeline {
+  const shown = [...events].sort((a, b) => Number(a.sequence) - Number(b.sequence)).slice(-most);
+  const marks: Mark[] = [];
+  const gaps: Gap[] = [];
+  let places = 0;
+  let before: number | undefined;
+  for (const event of shown) {
+    const time = Date.parse(event.time);
+    if (before !== undefined && time - before > QUIET_MS) {
+      gaps.push({ before: places, text: span(Math.round((time - before) / 1000)) });
+      places += 2;
+    }
+    const source = SOURCES.indexOf(event.source);
     // Everything else is rare, and acts as the execution does.
-    made[row < 0 ? 1 : row]?.marks.push({ event, at: place(Date.parse(event.time)) });
+    marks.push({ event, at: places, lane: source < 0 ? 1 : source });
+    places += 1;
+    before = time;
   }
-  return { from, lanes: made };
+  if (before !== undefined && now - before > QUIET_MS) {
+    gaps.push({ before: places, text: span(Math.round((now - before) / 1000)) });
+    places += 2;
+  }
+  return { marks, gaps, places };
 }

@@ -1,6 +1,7 @@
 // The rows of the services list: read in pages as they are scrolled to, read again in place when an event
 // concerns them. Rows never move: what is new waits behind a button.
-import { api, take } from "../api/client";
+import { get } from "../api/client";
+import type { ServicePage } from "../api/coming";
 import { ApiError, unreachable } from "../api/problem";
 import type { CloudEvent, Service } from "../api/types";
 import { clock } from "../live/clock.svelte";
@@ -12,13 +13,6 @@ import type { Window } from "../model/window";
 const FIRST = 100;
 const NEXT = 500;
 
-interface Page {
-  cursor: string | undefined;
-  limit: number;
-  /** The ids of its rows: a page that is read again fills the same places. */
-  ids: string[];
-}
-
 export class ServiceRows {
   rows = $state.raw<Service[]>([]);
   /** Nothing follows the last row. */
@@ -26,10 +20,11 @@ export class ServiceRows {
   error = $state.raw<ApiError>();
   at = $state(0);
   busy = $state(false);
+  /** How many services match; undefined before the first answer. */
+  total = $state<number>();
   /** Services that were created since the list was read. */
   fresh = $state(0);
   #filter: Filter;
-  #pages: Page[] = [];
   #next: string | undefined;
   #places = new Map<string, number>();
   #due = new Set<string>();
@@ -59,13 +54,17 @@ export class ServiceRows {
     this.busy = true;
     this.error = undefined;
     try {
-      const limit = this.#pages.length === 0 ? FIRST : NEXT;
-      const cursor = this.#next;
-      const page = await this.#read(cursor, limit);
-      this.#pages.push({ cursor, limit, ids: page.items.map((one) => one.id) });
+      const first = this.total === undefined;
+      const page = await this.#read({
+        ...this.#filter,
+        cursor: this.#next,
+        limit: String(first ? FIRST : NEXT),
+        ...(first ? { count: "true" } : {}),
+      });
+      if (page.total !== undefined) this.total = page.total;
       const rows = [...this.rows];
       for (const service of page.items) {
-        if (!this.#matches(service) || this.#places.has(service.id)) continue;
+        if (this.#places.has(service.id)) continue;
         this.#places.set(service.id, rows.length);
         rows.push(service);
       }
@@ -78,8 +77,6 @@ export class ServiceRows {
     } finally {
       this.busy = false;
     }
-    // A filter of this page may leave a read page empty: go on until there is something to show.
-    if (!this.error && !this.complete && this.rows.length < FIRST && !this.#abort.signal.aborted) await this.more();
   };
 
   /** The rows that are on screen now: the next page is read before its rows come into view. */
@@ -89,14 +86,8 @@ export class ServiceRows {
     if (this.#due.size > 0) this.#again.due();
   }
 
-  #read(cursor: string | undefined, limit: number) {
-    const { reconciliation: _here, ...server } = this.#filter;
-    const query = { ...server, limit, ...(cursor ? { cursor } : {}) };
-    return take(api.GET("/v1/services", { params: { query }, signal: this.#abort.signal }));
-  }
-
-  #matches(service: Service): boolean {
-    return !this.#filter.reconciliation || service.reconciliation === this.#filter.reconciliation;
+  #read(query: Record<string, string | undefined>): Promise<ServicePage> {
+    return get<ServicePage>("/v1/services", query, this.#abort.signal);
   }
 
   #event(event: CloudEvent): void {
@@ -114,33 +105,29 @@ export class ServiceRows {
     if (this.#due.size > 0) this.#again.due();
   }
 
-  /** Reads the pages again that hold rows which are due and in view. */
+  /** Reads the rows again that are due and in view; the others when they come into view. */
   async #readDue(): Promise<void> {
-    const inView = new Set(this.rows.slice(this.#window.first, this.#window.end).map((one) => one.id));
-    const pages = this.#pages.filter((page) => page.ids.some((id) => this.#due.has(id) && inView.has(id)));
-    for (const page of pages) {
-      const visible = page.ids.filter((id) => inView.has(id) && this.#due.has(id));
-      for (const id of visible) this.#due.delete(id);
-      try {
-        const read = await this.#read(page.cursor, page.limit);
-        this.#replace(read.items, visible);
-      } catch (cause) {
-        if (!this.#abort.signal.aborted) this.error = cause instanceof ApiError ? cause : unreachable(cause);
-      }
+    const inView = this.rows.slice(this.#window.first, this.#window.end).map((one) => one.id);
+    const wanted = inView.filter((id) => this.#due.has(id));
+    if (wanted.length === 0) return;
+    for (const id of wanted) this.#due.delete(id);
+    try {
+      const page = await this.#read({ ids: wanted.join(","), limit: "1000" });
+      this.#replace(page.items);
+      this.error = undefined;
+    } catch (cause) {
+      if (!this.#abort.signal.aborted) this.error = cause instanceof ApiError ? cause : unreachable(cause);
     }
   }
 
-  #replace(items: Service[], wanted: string[]): void {
+  /** A row that left the list stays in its place, as what it was: gone rows would move the others. */
+  #replace(items: Service[]): void {
     const rows = [...this.rows];
-    const read = new Map(items.map((one) => [one.id, one]));
-    for (const id of wanted) {
-      const place = this.#places.get(id);
-      const service = read.get(id);
-      // A row that left the list stays in its place, as what it was: gone rows would move the others.
-      if (place !== undefined && service) rows[place] = service;
+    for (const service of items) {
+      const place = this.#places.get(service.id);
+      if (place !== undefined) rows[place] = service;
     }
     this.rows = rows;
     this.at = clock.exact();
   }
 }
-

@@ -1,0 +1,62 @@
+// The names behind the ids that events are about, read for the ids that are on screen and not known yet.
+import { api, get, take } from "./api/client";
+import type { ServicePage } from "./api/coming";
+import { current } from "./session.svelte";
+
+export interface Named {
+  name: string;
+  href?: string | undefined;
+}
+
+class Names {
+  #known = $state.raw(new Map<string, Named>());
+  #asked = new Set<string>();
+  #org = "";
+  #wanted = new Set<string>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** The name of a subject, or its id until the name is known. */
+  of(id: string): Named {
+    if (this.#org !== current.org) this.#begin(current.org);
+    const known = this.#known.get(id);
+    if (!known && !this.#asked.has(id)) {
+      this.#asked.add(id);
+      this.#wanted.add(id);
+      this.#timer ??= setTimeout(() => void this.#read(), 20);
+    }
+    return known ?? { name: id };
+  }
+
+  #begin(org: string): void {
+    this.#org = org;
+    this.#asked.clear();
+    this.#wanted.clear();
+    queueMicrotask(() => (this.#known = new Map()));
+  }
+
+  async #read(): Promise<void> {
+    this.#timer = undefined;
+    const ids = [...this.#wanted];
+    this.#wanted.clear();
+    const services = ids.filter((id) => id.startsWith("svc_"));
+    const found = new Map(this.#known);
+    try {
+      if (services.length > 0) {
+        const page = await get<ServicePage>("/v1/services", { ids: services.join(","), limit: "1000" });
+        for (const one of page.items) {
+          found.set(one.id, { name: `${one.project}/${one.name}`, href: `${current.base}/projects/${one.project}/services/${one.name}` });
+        }
+      }
+      if (ids.some((id) => id.startsWith("prj_"))) {
+        for (const one of (await take(api.GET("/v1/projects"))).items) {
+          found.set(one.id, { name: one.name, href: `${current.base}/projects/${one.name}` });
+        }
+      }
+      this.#known = found;
+    } catch {
+      // The ids stay: they are right, if less readable.
+    }
+  }
+}
+
+export const names = new Names();
