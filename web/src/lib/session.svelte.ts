@@ -16,10 +16,12 @@ const LEAST_ROLE: Record<Permission, string> = {
   manage_platform: "operator",
 };
 
+/** The platform's own org: events that belong to no tenant, visible to operators only. */
+export const PLATFORM_ORG = "trueup";
+
 class Current {
   session = $state.raw<Session>();
   org = $state("");
-  #asked = false;
 
   get operator(): boolean {
     return this.session?.permissions.includes("manage_platform") ?? false;
@@ -30,12 +32,9 @@ class Current {
     return `/orgs/${this.org}`;
   }
 
-  /** Reads the session once; goes to the sign-in page if there is none. */
+  /** The session, or the way to the sign-in page if there is none. */
   async require(from: string): Promise<Session | undefined> {
-    if (!this.#asked || !this.session) {
-      this.#asked = true;
-      this.session = await readSession();
-    }
+    this.session ??= await readSession();
     if (!this.session) {
       const next = from === "/" ? "" : `?next=${encodeURIComponent(from)}`;
       await goto(`/sign-in${next}`, { replaceState: true });
@@ -43,18 +42,23 @@ class Current {
     return this.session;
   }
 
-  enter(session: Session): void {
-    this.session = session;
-    this.#asked = true;
+  /** Makes an org the one that requests are about. The role may be another one there. */
+  async enterOrg(org: string, from: string): Promise<boolean> {
+    if (!(await this.require(from))) return false;
+    if (this.org !== org) {
+      forgetReads();
+      useOrg(org);
+      const session = await readSession();
+      if (!session) return (await this.require(from)) !== undefined;
+      this.session = session;
+      this.org = org;
+    }
+    if (this.session) live.open(this.session.principal.id, org);
+    return true;
   }
 
-  /** Makes an org the one that requests are about. */
-  use(org: string): void {
-    if (this.org !== org) forgetReads();
-    this.org = org;
-    useOrg(org || undefined);
-    if (this.session && org) live.open(this.session.principal.id, org);
-    else live.close();
+  enter(session: Session): void {
+    this.session = session;
   }
 
   /** Why an action is not possible; undefined if it is. */
@@ -74,7 +78,6 @@ class Current {
     live.close();
     forgetReads();
     this.session = undefined;
-    this.#asked = false;
     this.org = "";
     useOrg(undefined);
   }

@@ -29,3 +29,97 @@ export interface Overview {
   spend: Pick<CostReport, "period" | "currency" | "as_of" | "spent" | "hourly" | "forecast">;
   seal: { unsealed: number; oldest_at?: string | null };
 }
+
+export interface Party {
+  name: string;
+  address: string;
+  reference: string;
+}
+
+export interface InvoiceLine {
+  id: string;
+  item: string;
+  unit: string;
+  quantity: string;
+  from: string;
+  until: string;
+  price: string;
+  hourly?: Amount | null;
+  amount: Amount;
+  correction: boolean;
+  entries: number[];
+  evidence: string;
+}
+
+export interface Invoice {
+  id: string;
+  number: string;
+  state: "issued" | "paid" | "void";
+  period: CostReport["period"];
+  seller: Party;
+  customer: Party;
+  currency: string;
+  lines: InvoiceLine[];
+  subtotal: Amount;
+  tax_percent: string;
+  tax: Amount;
+  total: Amount;
+  credit: Amount;
+  due: Amount;
+  issued_at: string;
+  due_at: string;
+  paid_at?: string | null;
+  voided_at?: string | null;
+  reason?: string | null;
+  ledger_seq: number;
+  hash: string;
+}
+
+export interface InvoiceList {
+  items: Invoice[];
+  next?: string | null;
+}
+
+export interface CreditList {
+  items: {
+    id: string;
+    granted: Amount;
+    used: Amount;
+    expired: Amount;
+    left: Amount;
+    reason: string;
+    granted_by: string;
+    granted_at: string;
+    expires_at?: string | null;
+  }[];
+  left: Amount;
+}
+
+interface LineEvidence {
+  observer: string;
+  epoch: number;
+  seen_at: string;
+  transition?: string | null;
+}
+
+export interface LineExplanation {
+  invoice: string;
+  line: InvoiceLine;
+  entries: Schemas["LedgerEntry"][];
+  intervals: {
+    object: string;
+    service?: string | null;
+    from: string;
+    until: string;
+    quantity: string;
+    value: Amount;
+    basis: "observed" | "last_known" | "estimated";
+    simulated: boolean;
+    first: LineEvidence;
+    last: LineEvidence;
+    hash: string;
+  }[];
+  transitions: Schemas["Transition"][];
+  rounding: Amount;
+  unchanged: boolean;
+}

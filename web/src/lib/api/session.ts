@@ -12,7 +12,7 @@ export interface Session {
   expires_at?: string | null;
 }
 
-/** The session of this browser; undefined if nobody is signed in. */
+/** The session of this browser, with the role in the current org; undefined if nobody is signed in. */
 export async function readSession(): Promise<Session | undefined> {
   const response = await send(new Request("/v1/session"));
   if (response.status === 401) return undefined;

@@ -22,10 +22,25 @@ export const PLACES: Place[] = [
   { name: "Tokens", icon: "tokens", path: "/tokens", key: "t" },
 ];
 
+/** The places of operators, after /platform. */
+export const PLATFORM: Place[] = [
+  { name: "Orgs", icon: "members", path: "", key: "o" },
+  { name: "Work queue", icon: "events", path: "/work", key: "w" },
+  { name: "Findings", icon: "drift", path: "/findings", key: "f" },
+  { name: "Freezes", icon: "clusters", path: "/freezes", key: "z" },
+  { name: "Platform log", icon: "billing", path: "/events", key: "e" },
+];
+
+/** The places for an address, and their base. */
+export function placesOf(org: string, path: string): { base: string; places: Place[] } {
+  const platform = path === "/platform" || path.startsWith("/platform/");
+  return platform ? { base: "/platform", places: PLATFORM } : { base: `/orgs/${org}`, places: PLACES };
+}
+
 /** The place of an address. */
-export function placeOf(base: string, path: string): Place | undefined {
+export function placeOf({ base, places }: { base: string; places: Place[] }, path: string): Place | undefined {
   const rest = path.slice(base.length);
-  if (rest === "" || rest === "/") return PLACES[0];
-  if (/^\/projects\/[^/]+\/services\//.test(rest)) return PLACES[1];
-  return PLACES.find((place) => place.path !== "" && (rest === place.path || rest.startsWith(`${place.path}/`)));
+  if (rest === "" || rest === "/") return places[0];
+  if (/^\/projects\/[^/]+\/services\//.test(rest)) return places[1];
+  return places.find((place) => place.path !== "" && (rest === place.path || rest.startsWith(`${place.path}/`)));
 }
