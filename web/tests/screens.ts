@@ -29,8 +29,8 @@ async function settle(page: Page): Promise<void> {
   await page.waitForLoadState("load");
   await page.locator("h1").first().waitFor();
   await page.waitForFunction(() => document.querySelector(".shimmer") === null);
-  // Dialogs ask for their preview after they are drawn.
-  await page.waitForFunction(() => document.querySelector("dialog [aria-busy=true]") === null);
+  // Dialogs ask for their preview, and charts for their library, after they are drawn.
+  await page.waitForFunction(() => document.querySelector("dialog [aria-busy=true], [role=img][aria-busy=true]") === null);
   await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
 }
 

@@ -33,8 +33,9 @@ export interface Look {
   phone?: boolean;
 }
 
-export async function open(browser: Browser, look: Look = {}): Promise<BrowserContext> {
+export async function open(browser: Browser, look: Look = {}, proxy?: string): Promise<BrowserContext> {
   return browser.newContext({
+    ...(proxy ? { proxy: { server: proxy, bypass: "<-loopback>" } } : {}),
     baseURL: BASE_URL,
     colorScheme: look.theme ?? "light",
     reducedMotion: "reduce",
