@@ -52,6 +52,14 @@ class Names {
           found.set(one.id, { name: one.name, href: `${current.base}/projects/${one.name}` });
         }
       }
+      // A deleted service is in no list, but its receipt names it.
+      const gone = services.filter((id) => !found.has(id)).slice(0, 8);
+      await Promise.all(
+        gone.map(async (subject) => {
+          const { data } = await api.GET("/v1/receipts/{subject}", { params: { path: { subject } } });
+          if (data) found.set(subject, { name: `${data.project}/${data.name}`, href: `${current.base}/projects/${data.project}` });
+        }),
+      );
       this.#known = found;
     } catch {
       // The ids stay: they are right, if less readable.

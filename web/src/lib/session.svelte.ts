@@ -2,18 +2,22 @@
 // the reason; the server decides in any case.
 import { goto } from "$app/navigation";
 import { onSignedOut, useOrg } from "./api/client";
+import type { PermissionName } from "./api/coming";
 import { readSession, signOut, type Session } from "./api/session";
-import type { Permission } from "./api/types";
 import { live } from "./live/live.svelte";
 import { forgetReads } from "./live/read.svelte";
 
-const LEAST_ROLE: Record<Permission, string> = {
+const LEAST_ROLE: Record<PermissionName, string> = {
   read: "viewer",
   manage_services: "developer",
   manage_secrets: "developer",
   manage_projects: "owner",
   manage_tokens: "owner",
   manage_platform: "operator",
+  read_content: "developer",
+  read_billing: "billing",
+  manage_members: "owner",
+  read_platform: "auditor",
 };
 
 /** The platform's own org: events that belong to no tenant, visible to operators only. */
@@ -62,7 +66,7 @@ class Current {
   }
 
   /** Why an action is not possible; undefined if it is. */
-  denied(permission: Permission): string | undefined {
+  denied(permission: PermissionName): string | undefined {
     if (this.session?.permissions.includes(permission)) return undefined;
     const role = this.session?.role ?? "none";
     return `needs the permission ${permission}, which the role ${LEAST_ROLE[permission]} has; yours is ${role}`;

@@ -21,6 +21,9 @@ export function currentOrg(): string | undefined {
   return org;
 }
 
+/** Requests that sign in: their 401 is about what was typed, not about a session. */
+const SIGN_IN = /^\/v1\/(session|setup|invitations\/accept)/;
+
 let signedOut: () => void = () => undefined;
 
 /** Called when the server no longer knows the session. */
@@ -49,7 +52,7 @@ export async function send(request: Request): Promise<Response> {
     const began = Date.now();
     const response = await fetch(request);
     clock.heard(response.headers.get("date"), began, Date.now());
-    if (response.status === 401 && !request.url.includes("/v1/session")) signedOut();
+    if (response.status === 401 && !SIGN_IN.test(new URL(request.url).pathname)) signedOut();
     return response;
   } catch (cause) {
     if (request.signal.aborted) throw cause;

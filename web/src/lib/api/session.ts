@@ -1,14 +1,14 @@
 // Signing in and out. The cookie is HttpOnly: this page never sees a credential after sending it.
 import { send } from "./client";
+import type { PermissionName, RoleName } from "./coming";
 import { problemOf } from "./problem";
-import type { Permission, Role } from "./types";
 
 export interface Session {
   principal: { id: string; name: string; email?: string | null };
   org?: { id: string; name: string } | null;
-  orgs: { id: string; name: string; role: Role }[];
-  role: Role;
-  permissions: Permission[];
+  orgs: { id: string; name: string; role: RoleName }[];
+  role: RoleName;
+  permissions: PermissionName[];
   expires_at?: string | null;
 }
 
@@ -26,6 +26,16 @@ export async function signIn(email: string, password: string): Promise<Session> 
 
 export async function signInWithToken(token: string): Promise<Session> {
   return post("/v1/session/token", { token });
+}
+
+/** Creates the first account, with the code of the link that `trueup up` prints. */
+export async function setUp(body: { code: string; email: string; name: string; password: string }): Promise<Session> {
+  return post("/v1/setup", body);
+}
+
+/** Accepts an invitation: with the password of the account, or a name and a password for a new one. */
+export async function acceptInvitation(body: { code: string; name?: string; password: string }): Promise<Session> {
+  return post("/v1/invitations/accept", body);
 }
 
 export async function signOut(): Promise<void> {

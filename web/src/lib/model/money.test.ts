@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { cents, decimal, difference, money, sums } from "./money";
+import { cents, decimal, difference, money, rate, sums } from "./money";
 
 const eur = (micros: number) => ({ micros, currency: "EUR", text: money(micros, "EUR") });
 
@@ -18,6 +18,10 @@ test("amounts have two places, and more only where they are needed", () => {
 
 test("columns round half up to cents", () => {
   expect([21_608_000, 4_999, 5_000, 995_000].map(cents)).toEqual(["21.61", "0.00", "0.01", "1.00"]);
+});
+
+test("rates have four places at most and two at least", () => {
+  expect([119_424, 6_000, 1_900_000, 130].map(rate)).toEqual(["0.1194", "0.006", "1.90", "0.0001"]);
 });
 
 test("a difference always has its sign", () => {

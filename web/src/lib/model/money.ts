@@ -23,6 +23,11 @@ export function cents(micros: number): string {
   return `${sign}${Math.floor(whole / 100)}.${String(whole % 100).padStart(2, "0")}`;
 }
 
+/** A rate, rounded to four places: `0.1194`. */
+export function rate(micros: number): string {
+  return (Math.round(micros / 100) / 10_000).toFixed(4).replace(/0{1,2}$/, "");
+}
+
 /** A difference, always with its sign: `+8.76 EUR`, `-8.76 EUR`, `±0.00 EUR`. */
 export function difference(before: Amount | null | undefined, after: Amount): string {
   const micros = after.micros - (before?.micros ?? 0);

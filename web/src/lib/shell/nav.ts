@@ -19,6 +19,7 @@ export const PLACES: Place[] = [
   { name: "Billing", icon: "billing", path: "/billing", key: "b" },
   { name: "Plans", icon: "plans", path: "/plans", key: "l" },
   { name: "Events", icon: "events", path: "/events", key: "e" },
+  { name: "Members", icon: "members", path: "/members", key: "m" },
   { name: "Tokens", icon: "tokens", path: "/tokens", key: "t" },
 ];
 
