@@ -1,6 +1,6 @@
 // Four states side by side: what is desired, what execution carries, what was observed, what is projected.
 import type { Difference, Release, Service } from "../api/types";
-import { valueText } from "./text";
+import { shortObject, valueText } from "./text";
 
 /** One line: a value in each state. An absent cell says nothing, which is not the same as agreeing. */
 export interface CompareRow {
@@ -27,7 +27,9 @@ export function compareRows(service: Service, applied: Release | undefined): Com
     return {
       field,
       desired: valueText(value),
-      execution: carries
+      execution: difference
+        ? { same: false, text: acting(difference) }
+        : carries
         ? { same: before === undefined || valueText(before) === valueText(value), text: valueText(before ?? value) }
         : undefined,
       observed: difference ? seen(difference) : carries ? { same: true, text: "" } : undefined,
@@ -39,14 +41,20 @@ export function compareRows(service: Service, applied: Release | undefined): Com
 }
 
 function rowOf(difference: Difference): CompareRow {
-  const field = difference.field === "" ? difference.object : difference.field;
+  const field = difference.field === "" ? shortObject(difference.object) : difference.field;
   return {
-    field: `${difference.object.split("/")[0] ?? ""} ${field}`.trim(),
+    field: difference.field === "" ? field : `${difference.object.split("/")[0] ?? ""} ${field}`,
     desired: valueText(difference.wanted),
-    execution: { same: false, text: difference.state },
+    execution: { same: false, text: acting(difference) },
     observed: seen(difference),
     projected: undefined,
   };
+}
+
+/** What the execution does about a difference. */
+function acting(difference: Difference): string {
+  if (difference.state === "open") return difference.verdict === "enforce" ? "reverting" : difference.verdict;
+  return difference.state === "in_conflict" ? "in conflict, not enforced" : difference.state;
 }
 
 function seen(difference: Difference): { same: boolean; text: string; by?: string } {

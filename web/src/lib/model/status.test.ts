@@ -55,6 +55,7 @@ test("differences come first and name their writer", () => {
   };
   const rows = compareRows(service({ reconciliation: "diverged", divergences: [difference] }, { applied_generation: 4 }), undefined);
   expect(rows[0]).toMatchObject({ field: "replicas", desired: "3", observed: { same: false, text: "5", by: "kubectl-edit" } });
+  expect(rows[0]?.execution).toEqual({ same: false, text: "reverting" });
   expect(rows[1]).toMatchObject({ field: "image", observed: { same: true } });
 });
 

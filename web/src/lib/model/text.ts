@@ -11,6 +11,12 @@ export function clean(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, " ");
 }
 
+/** An object without its namespace, which follows from the project: `Deployment/web-1`. */
+export function shortObject(object: string): string {
+  const parts = clean(object).split("/");
+  return parts.length === 3 ? `${parts[0] ?? ""}/${parts[2] ?? ""}` : clean(object);
+}
+
 /** An id cut in the middle, so that its kind and its end stay readable: `svc_01m7…arsd2j`. */
 export function middle(id: string, head = 8, tail = 6): string {
   return id.length <= head + tail + 1 ? id : `${id.slice(0, head)}…${id.slice(-tail)}`;
