@@ -8,8 +8,8 @@ const run = promisify(execFile);
 /** Another address only where a development server is in front of the dashboard. */
 const API_URL = process.env["API_URL"] ?? BASE_URL;
 
-export async function call<T>(method: string, path: string, body?: unknown, token = TOKEN): Promise<T> {
-  const headers: Record<string, string> = { authorization: `Bearer ${token}`, "trueup-org": ORG };
+export async function call<T>(method: string, path: string, body?: unknown, token = TOKEN, org = ORG): Promise<T> {
+  const headers: Record<string, string> = { authorization: `Bearer ${token}`, "trueup-org": org };
   if (body !== undefined) headers["content-type"] = "application/json";
   const response = await fetch(API_URL + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
   const text = await response.text();
