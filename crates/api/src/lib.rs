@@ -36,6 +36,7 @@ pub mod release;
 pub mod schema;
 pub mod secret;
 pub mod service;
+pub mod session;
 pub mod template;
 pub mod token;
 pub mod transition;

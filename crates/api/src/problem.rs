@@ -60,6 +60,14 @@ pub enum Code {
         props(status = 409)
     )]
     VerificationWithdrawn,
+    /// A request with the cookie of a session does not come from Trueup's own pages.
+    #[serde(rename = "TU1010")]
+    #[strum(serialize = "TU1010", message = "Cross-site request refused", props(status = 403))]
+    CrossSite,
+    /// Too many sign-ins with this address or from this client have failed.
+    #[serde(rename = "TU1011")]
+    #[strum(serialize = "TU1011", message = "Too many failed sign-ins", props(status = 429))]
+    TooManySignIns,
     /// The body cannot be parsed.
     #[serde(rename = "TU1101")]
     #[strum(serialize = "TU1101", message = "Malformed body", props(status = 400))]

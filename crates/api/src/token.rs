@@ -81,10 +81,12 @@ pub struct TokenList {
 /// The caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Whoami {
-    /// The token's id.
-    #[schema(value_type = TokenId)]
-    pub token: String,
-    /// The token's name.
+    /// Who it is: `usr_…` of a user, `tok_…` of a token.
+    pub principal: String,
+    /// The token's id; null for a user.
+    #[schema(value_type = Option<TokenId>)]
+    pub token: Option<String>,
+    /// The name of the user or of the token.
     pub name: String,
     /// Its role.
     pub role: Role,
@@ -107,7 +109,7 @@ pub struct WhoamiOrg {
 }
 
 impl Client {
-    /// The caller's token, role and permissions.
+    /// The caller, with its role and permissions.
     ///
     /// # Errors
     /// See [`ClientError`].

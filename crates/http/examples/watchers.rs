@@ -21,10 +21,13 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, SpendCache, Streams, router};
+use trueup_http::{
+    AppState, Dashboard, NoLogs, Passwords, ReadRepair, SpendCache, Streams, router,
+};
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
+use trueup_rules::password::Cost;
 use trueup_store::{DbClock, Signals};
 use trueup_testkit::test_db::TestDb;
 
@@ -47,6 +50,7 @@ async fn main() -> anyhow::Result<()> {
         stop: CancellationToken::new(),
         streams: Streams::new(WATCHERS, WATCHERS),
         read_repair: ReadRepair::default(),
+        passwords: Passwords::new(Cost::RECOMMENDED)?,
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
         spend: SpendCache::default(),

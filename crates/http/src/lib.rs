@@ -27,6 +27,7 @@ mod lookup;
 mod operation;
 mod org;
 mod overview;
+mod password;
 mod plan;
 mod preview_request;
 mod project;
@@ -35,6 +36,7 @@ mod receipt;
 mod release;
 mod secret;
 mod service;
+mod session;
 mod stream;
 mod template;
 mod token;
@@ -66,6 +68,7 @@ pub use front::read_repair::ReadRepair;
 pub use front::serve::{Limits, Listener, serve};
 pub use front::tls::{Certificate, CertificateError};
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
+pub use password::Passwords;
 pub use stream::limit::Streams;
 
 /// The largest request body, in bytes.
@@ -92,6 +95,8 @@ pub struct AppState {
     pub streams: Streams,
     /// The recent repair requests of readers.
     pub read_repair: ReadRepair,
+    /// Checks passwords.
+    pub passwords: Passwords,
     /// How usage is billed.
     pub billing: Arc<BillingSettings>,
     /// What orgs spend, as last computed.
@@ -116,6 +121,7 @@ pub fn router(state: AppState) -> Router {
         ))
         .layer(middleware::from_fn_with_state(state.clone(), front::deadline::bounded))
         .layer(middleware::from_fn(front::token_in_url::refused))
+        .layer(middleware::from_fn(front::headers::kept_private))
         .layer(middleware::from_fn(front::trace::traced))
         .with_state(state)
 }

@@ -33,7 +33,8 @@ pub(crate) async fn whoami(
     let org = if org == PLATFORM { None } else { state.app.get_org(org).await? };
     let permissions = granted(principal.role, principal.permissions.as_ref());
     Ok(Json(Whoami {
-        token: principal.token.to_string(),
+        principal: principal.id.to_string(),
+        token: principal.id.token().map(|token| token.to_string()),
         name: principal.name,
         role: principal.role,
         permissions: permissions.into_iter().collect(),

@@ -9,6 +9,7 @@ mod endpoint;
 mod entry;
 mod finding;
 mod org;
+mod person;
 mod project;
 mod reconcile;
 mod resource;
@@ -43,6 +44,7 @@ pub use endpoint::{EndpointClosed, EndpointOpened};
 pub use entry::{SecretDeleted, SecretSet, VariableDeleted, VariableSet};
 pub use finding::{FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested};
 pub use org::{OrgCreated, OrgDeleteQueued, QuotaChanged};
+pub use person::{SignInRefused, SignedIn, SignedOut};
 pub use project::{ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued};
 pub use reconcile::{
     ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, WakeRequeued,
@@ -218,6 +220,12 @@ pub enum Fact {
     OrgCreated(OrgCreated),
     /// The deletion of an org was accepted: of all its projects and their services.
     OrgDeleteQueued(OrgDeleteQueued),
+    /// A session began.
+    SignedIn(SignedIn),
+    /// Somebody signed out.
+    SignedOut(SignedOut),
+    /// A sign-in was refused.
+    SignInRefused(SignInRefused),
     /// A token was created.
     TokenCreated(TokenCreated),
     /// A token was revoked.

@@ -81,6 +81,18 @@ pub mod noun {
     /// An amount that an org was granted.
     #[derive(Debug)]
     pub enum Credit {}
+    /// A person with an account.
+    #[derive(Debug)]
+    pub enum User {}
+    /// One sign-in.
+    #[derive(Debug)]
+    pub enum Session {}
+    /// The role of a user in an org.
+    #[derive(Debug)]
+    pub enum Membership {}
+    /// A single-use offer of a membership.
+    #[derive(Debug)]
+    pub enum Invitation {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -140,6 +152,18 @@ pub mod noun {
     impl Noun for Credit {
         const PREFIX: &'static str = "crd";
     }
+    impl Noun for User {
+        const PREFIX: &'static str = "usr";
+    }
+    impl Noun for Session {
+        const PREFIX: &'static str = "ses";
+    }
+    impl Noun for Membership {
+        const PREFIX: &'static str = "mbr";
+    }
+    impl Noun for Invitation {
+        const PREFIX: &'static str = "ivt";
+    }
 }
 
 /// The id of an org.
@@ -180,6 +204,14 @@ pub type IntervalId = Id<noun::Interval>;
 pub type InvoiceId = Id<noun::Invoice>;
 /// The id of a credit.
 pub type CreditId = Id<noun::Credit>;
+/// The id of a user.
+pub type UserId = Id<noun::User>;
+/// The id of a session.
+pub type SessionId = Id<noun::Session>;
+/// The id of a membership.
+pub type MembershipId = Id<noun::Membership>;
+/// The id of an invitation.
+pub type InvitationId = Id<noun::Invitation>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

@@ -80,6 +80,7 @@ pub const OPERATIONS: &[Owned] = &[
     owned("cluster_freeze", Mechanism::Direct, FREEZE),
     owned("cluster_unfreeze", Mechanism::Direct, FREEZE),
     owned("cluster_", Mechanism::Direct, "none: it applies as written"),
+    owned("session_", Mechanism::Direct, "none: sessions are checked at every request"),
     owned("token_", Mechanism::Direct, "none: tokens are checked at every request"),
     owned("org_delete", Mechanism::Reconciler, "the executors of its projects' clusters"),
     owned("org_", Mechanism::Direct, "none: it applies as written"),

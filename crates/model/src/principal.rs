@@ -1,13 +1,16 @@
 //! Principals: authenticated callers, their roles and permissions.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use crate::id::{OrgId, TokenId};
+use crate::id::{OrgId, TokenId, UserId};
 use crate::org::PLATFORM;
 
 /// What a token's holder may do.
@@ -31,16 +34,81 @@ impl Role {
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Developer, Self::Owner, Self::Operator];
 }
 
-/// An authenticated caller.
+/// Who acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PrincipalId {
+    /// A token.
+    Token(TokenId),
+    /// A person who signed in.
+    User(UserId),
+    /// Trueup itself.
+    System,
+}
+
+impl PrincipalId {
+    /// Its id, without the kind.
+    #[must_use]
+    pub const fn uuid(self) -> Uuid {
+        match self {
+            Self::Token(id) => id.uuid(),
+            Self::User(id) => id.uuid(),
+            Self::System => Uuid::nil(),
+        }
+    }
+
+    /// Its id, if it is a person.
+    #[must_use]
+    pub const fn user(self) -> Option<UserId> {
+        match self {
+            Self::User(id) => Some(id),
+            Self::Token(_) | Self::System => None,
+        }
+    }
+
+    /// Its id, if it is a token.
+    #[must_use]
+    pub const fn token(self) -> Option<TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::User(_) | Self::System => None,
+        }
+    }
+}
+
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(id) => id.fmt(f),
+            Self::User(id) => id.fmt(f),
+            Self::System => f.write_str("system"),
+        }
+    }
+}
+
+/// A text that is not the id of a principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be the id of a token or a user")]
+pub struct UnknownPrincipal;
+
+impl FromStr for PrincipalId {
+    type Err = UnknownPrincipal;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let token = text.parse().map(Self::Token).ok();
+        token.or_else(|| text.parse().map(Self::User).ok()).ok_or(UnknownPrincipal)
+    }
+}
+
+/// An authenticated caller, in one org.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// The token it authenticated with.
-    pub token: TokenId,
-    /// The name of the token.
+    /// Who it is.
+    pub id: PrincipalId,
+    /// Its name: of the token, or of the person.
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The org it belongs to; none for operators.
+    /// The org it has the role in; none for operators.
     pub org: Option<OrgId>,
     /// The subset of its role's permissions it has; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
@@ -49,7 +117,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The org its token belongs to: operators belong to the platform.
+    /// The org that its role belongs to: operators belong to the platform.
     #[must_use]
     pub fn home(&self) -> OrgId {
         self.org.unwrap_or(PLATFORM)
@@ -103,5 +171,18 @@ mod tests {
             assert_eq!(serde_json::to_value(permission).unwrap(), permission.into_str());
         }
         assert!("root".parse::<Role>().is_err() && "".parse::<Permission>().is_err());
+    }
+
+    #[test]
+    fn principal_prints_and_parses_as_its_own_id() {
+        let id = Uuid::from_u128(7);
+        for principal in
+            [PrincipalId::Token(TokenId::from_uuid(id)), PrincipalId::User(UserId::from_uuid(id))]
+        {
+            assert_eq!(principal.to_string().parse(), Ok(principal));
+            assert_eq!(principal.uuid(), id);
+        }
+        // A loop has no id: events name it.
+        assert!("system".parse::<PrincipalId>().is_err());
     }
 }

@@ -123,6 +123,7 @@ pub fn may_revoke(
 mod tests {
     use super::*;
     use trueup_model::id::TokenId;
+    use trueup_model::principal::PrincipalId;
 
     use Permission::{
         ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
@@ -130,7 +131,7 @@ mod tests {
 
     fn principal(role: Role, org: Option<u128>) -> Principal {
         Principal {
-            token: TokenId::from_uuid(uuid::Uuid::from_u128(9)),
+            id: PrincipalId::Token(TokenId::from_uuid(uuid::Uuid::from_u128(9))),
             name: "tester".to_owned(),
             role,
             org: org.map(|n| OrgId::from_uuid(uuid::Uuid::from_u128(n))),

@@ -3,7 +3,7 @@
 //! `admit` decides whether a request becomes a release, `render` turns it into Kubernetes objects,
 //! `compare` finds what differs in the cluster, `plan` decides the next writes, `status` projects
 //! what users see, `drift` decides what happens to changes by other writers, `preview` shows what a
-//! change would do, `event` derives events and their hash chain, `access` decides who may do what,
+//! change would do, `event` derives events and their hash chain, `access` decides who may do what, `password` hashes passwords,
 //! `envelope` encrypts secrets, and `fair_queue` shares work between lanes and orgs.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
@@ -14,6 +14,7 @@ pub mod drift;
 pub mod envelope;
 pub mod event;
 pub mod fair_queue;
+pub mod password;
 pub mod plan;
 pub mod preview;
 pub mod rate;

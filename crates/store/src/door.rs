@@ -30,6 +30,7 @@ mod quota;
 mod routing;
 mod secret;
 mod service;
+mod session;
 mod template;
 mod token;
 mod variable;
@@ -42,13 +43,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use trueup_model::budget::Budget;
 use trueup_model::event::Source;
-use trueup_model::id::{OrgId, TokenId};
-use trueup_model::principal::{Principal, Role};
+use trueup_model::id::OrgId;
+use trueup_model::principal::{Principal, PrincipalId, Role};
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
-use uuid::Uuid;
 
 use crate::Error;
 
@@ -95,7 +95,7 @@ impl<'a> RequestContext<'a> {
 /// The principal of changes that Trueup makes itself, for attribution; no token and no permissions.
 fn system_principal(org: OrgId, name: &str) -> Principal {
     Principal {
-        token: TokenId::from_uuid(Uuid::nil()),
+        id: PrincipalId::System,
         name: name.to_owned(),
         role: Role::Viewer,
         org: Some(org),

@@ -7,9 +7,10 @@ use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use trueup_model::event::{Fact, NewEvent, Source, wire_source, wire_type};
-use trueup_model::id::{EventId, OrgId, TokenId};
+use trueup_model::id::{EventId, OrgId};
 use trueup_model::order::Unit;
 use trueup_model::org::PLATFORM;
+use trueup_model::principal::PrincipalId;
 use trueup_model::subject::Subject;
 use trueup_rules::event::chain::{Content, Hash};
 use uuid::Uuid;
@@ -317,27 +318,25 @@ impl App {
 }
 
 /// The principal that a fact names. Older facts have a name instead of an id.
-fn principal(body: &Value) -> Option<TokenId> {
+fn principal(body: &Value) -> Option<PrincipalId> {
     body["principal"].as_str()?.parse().ok()
 }
 
 /// The names of the principals that these events name.
-async fn principal_names(
-    tx: &mut Tx,
-    rows: &[Columns],
-) -> Result<BTreeMap<TokenId, String>, Error> {
-    let ids: BTreeSet<TokenId> = rows.iter().filter_map(|row| principal(&row.shown.body)).collect();
+async fn principal_names(tx: &mut Tx, rows: &[Columns]) -> Result<BTreeMap<Uuid, String>, Error> {
+    let ids = rows.iter().filter_map(|row| principal(&row.shown.body));
+    let ids: BTreeSet<Uuid> = ids.map(PrincipalId::uuid).collect();
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
     let rows: Vec<(Uuid, String)> = sqlx::query_as("select id, name from principal_names($1)")
-        .bind(ids.into_iter().map(TokenId::uuid).collect::<Vec<_>>())
+        .bind(ids.into_iter().collect::<Vec<_>>())
         .fetch_all(&mut **tx)
         .await?;
-    Ok(rows.into_iter().map(|(id, name)| (TokenId::from_uuid(id), name)).collect())
+    Ok(rows.into_iter().collect())
 }
 
-fn sealed(columns: Columns, names: &BTreeMap<TokenId, String>) -> Result<SealedEvent, Error> {
+fn sealed(columns: Columns, names: &BTreeMap<Uuid, String>) -> Result<SealedEvent, Error> {
     let Columns { org_id, position, hash, shown } = columns;
     Ok(SealedEvent {
         position,
@@ -352,7 +351,7 @@ fn sealed(columns: Columns, names: &BTreeMap<TokenId, String>) -> Result<SealedE
         at: shown.at.to_jiff(),
         trace: shown.trace,
         cause: shown.cause.map(EventId::from_uuid),
-        principal_name: principal(&shown.body).and_then(|id| names.get(&id).cloned()),
+        principal_name: principal(&shown.body).and_then(|id| names.get(&id.uuid()).cloned()),
         body: shown.body.0,
     })
 }

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::FromRow;
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::org::PLATFORM;
-use trueup_model::principal::{Permission, Principal, Role};
+use trueup_model::principal::{Permission, Principal, PrincipalId, Role};
 use trueup_model::token::TokenText;
 use uuid::Uuid;
 
@@ -97,7 +97,7 @@ impl App {
             return Ok(None);
         };
         let principal = Principal {
-            token: TokenId::from_uuid(row.id),
+            id: PrincipalId::Token(TokenId::from_uuid(row.id)),
             name: row.name,
             role: read("role", row.role)?,
             org: Some(OrgId::from_uuid(row.org_id)).filter(|org| *org != PLATFORM),
@@ -144,7 +144,7 @@ pub(crate) fn row(columns: Columns) -> Result<TokenRow, Error> {
     })
 }
 
-fn narrowed(stored: Option<Vec<String>>) -> Result<Option<BTreeSet<Permission>>, Error> {
+pub(crate) fn narrowed(stored: Option<Vec<String>>) -> Result<Option<BTreeSet<Permission>>, Error> {
     let read_all = |all: Vec<String>| all.into_iter().map(|one| read("permission", one)).collect();
     stored.map(read_all).transpose()
 }

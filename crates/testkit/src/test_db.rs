@@ -18,10 +18,11 @@ use trueup_local::postgres::{Options, Postgres};
 use trueup_model::cluster::Freshness;
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
-use trueup_model::principal::{Principal, Role};
+use trueup_model::principal::{Principal, PrincipalId, Role};
 use trueup_model::template::Template;
-use trueup_model::{ClusterId, OrgId};
-use trueup_store::{App, RolePasswords, Setup, Urls, Worker, bootstrap, schema_digest};
+use trueup_model::{ClusterId, OrgId, TokenId, UserId};
+use trueup_rules::password::{Cost, hash};
+use trueup_store::{App, FirstUser, RolePasswords, Setup, Urls, Worker, bootstrap, schema_digest};
 
 /// A database with one org, one cluster and one template.
 #[derive(Debug)]
@@ -42,6 +43,12 @@ pub struct TestDb {
 
 /// The endpoint ports of a test: few, so that a test can exhaust them.
 pub const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_007;
+
+/// The least that a hash can cost: tests sign in often.
+pub const CHEAP: Cost = Cost { memory_kib: 8, passes: 1 };
+
+/// The password of every user of a test.
+pub const PASSWORD: &str = "correct horse battery staple";
 
 /// Longer than any other test holds a transaction open.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -309,11 +316,23 @@ impl TestDb {
         lines
     }
 
+    /// Creates a user with [`PASSWORD`] and this role in an org.
+    pub async fn user(&self, email: &str, role: Role, org: OrgId) -> UserId {
+        let email = email.parse().expect("a test's address should be valid");
+        let hash = hash(PASSWORD, &[7; 16], CHEAP).expect("the cost should be valid");
+        let user = FirstUser { email: &email, name: "Ada", password_hash: &hash };
+        let user = self.setup.ensure_user(&user, start()).await;
+        let user = user.expect("a user should be created");
+        let member = self.setup.ensure_member(org, user, role, start()).await;
+        member.expect("a member should be added");
+        user
+    }
+
     /// A principal with the owner role in the org.
     #[must_use]
     pub fn owner(&self) -> Principal {
         Principal {
-            token: trueup_model::TokenId::from_parts(Timestamp::UNIX_EPOCH, [1; 10]),
+            id: PrincipalId::Token(TokenId::from_parts(Timestamp::UNIX_EPOCH, [1; 10])),
             name: "owner".to_owned(),
             role: Role::Owner,
             org: Some(self.org),

@@ -24,11 +24,12 @@ use trueup_control::dns::Dns;
 use trueup_control::{
     Accruer, Closer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
 };
-use trueup_http::{AppState, Dashboard, LiveLogs, ReadRepair, SpendCache, Streams};
+use trueup_http::{AppState, Dashboard, LiveLogs, Passwords, ReadRepair, SpendCache, Streams};
 use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
 use trueup_model::Clock;
 use trueup_model::usage::GapPolicy;
+use trueup_rules::password::Cost;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
 use crate::config::Config;
@@ -195,6 +196,7 @@ impl System {
             stop: stop.clone(),
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
+            passwords: Passwords::new(Cost::RECOMMENDED)?,
             logs: self.logs(),
             billing: Arc::clone(&billing),
             spend: SpendCache::default(),

@@ -107,6 +107,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::KeyReused => Some("use a new key for a new request"),
         Code::OverSpending => Some("`trueup budget` shows what is spent and held"),
         Code::OverQuota => Some("`trueup get quota` shows the usage and what is left"),
+        Code::TooManySignIns => Some("check the address and the password, and retry later"),
         Code::TooBusy => Some("send fewer requests at once, or retry in a second"),
         Code::Unconfirmed => Some("check all of them first, then pass --confirm with that number"),
         Code::PreviewVoid => {
@@ -123,6 +124,7 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         | Code::BadRequest
         | Code::MethodNotAllowed
         | Code::HostNotAllowed
+        | Code::CrossSite
         | Code::TokenInUrl
         | Code::LastOwner
         | Code::NameTaken

@@ -112,7 +112,7 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
         ("org", org),
         ("permissions", names(&who.permissions)),
         ("expires", who.expires_at.map_or_else(|| "never".to_owned(), moment)),
-        ("token", who.token),
+        ("id", who.principal),
         ("server", client.base_url().to_owned()),
     ] {
         table.row(vec![Cell::new(Paint::Faint, what), Cell::plain(&value)]);

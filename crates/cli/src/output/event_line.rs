@@ -13,9 +13,9 @@ use trueup_model::event::{
     ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
     ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
     RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, Source, TemplateDeprecated,
-    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
-    wire_source,
+    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut,
+    Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted,
+    VariableSet, WakeRequeued, wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -189,6 +189,16 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
                 "org deletion",
                 format!("accepted with {projects} and {services}{}", by(principal)),
             )
+        }
+        Fact::SignedIn(SignedIn { principal, .. }) => {
+            (Paint::Plain, "signed in", principal.clone())
+        }
+        Fact::SignedOut(SignedOut { principal, .. }) => {
+            (Paint::Plain, "signed out", principal.clone())
+        }
+        Fact::SignInRefused(SignInRefused { user }) => {
+            let user = user.map_or_else(|| "unknown address".to_owned(), |user| user.to_string());
+            (Paint::Busy, "sign-in refused", user)
         }
         Fact::TokenCreated(TokenCreated { token, name, role, principal }) => {
             let token = name.clone().unwrap_or_else(|| token.to_string());

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use utoipa::OpenApi;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{former, problems, routes};
@@ -15,7 +15,7 @@ use super::{former, problems, routes};
         title = "Trueup",
         description = "Keeps desired, observed and billed state consistent with each other."
     ),
-    security(("token" = [])),
+    security(("token" = []), ("session" = [])),
 )]
 struct Head;
 
@@ -32,6 +32,12 @@ fn build() -> Value {
     let components = document.components.get_or_insert_default();
     let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    let cookie = ApiKeyValue::with_description(
+        "__Host-trueup",
+        "The cookie of a session; `trueup-PORT` on plain loopback. A write also needs the header \
+         `X-Trueup-Csrf: 1`, and to come from the same origin.",
+    );
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     components.schemas.extend(trueup_api::schema::all());
     problems::add(&mut document);
     let mut document = serde_json::to_value(document).unwrap_or_default();

@@ -14,9 +14,10 @@ use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Any request may meet these.
-const ALWAYS: [Code; 9] = [
+const ALWAYS: [Code; 10] = [
     Code::Unauthenticated,
     Code::Forbidden,
+    Code::CrossSite,
     Code::NotFound,
     Code::TokenInUrl,
     Code::BadRequest,

@@ -11,8 +11,8 @@ use crate::stream::watch;
 use crate::{
     AppState, billing, budget, cluster, comparison, conflict, cost, credit, document, domain,
     drift, endpoint, event, finding, freeze, invoice, ledger, log, lookup, operation, org,
-    overview, plan, preview_request, project, quota, receipt, release, secret, service, template,
-    token, transition, variable, volume, wake, why,
+    overview, plan, preview_request, project, quota, receipt, release, secret, service, session,
+    template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -165,6 +165,8 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(event::event_get))
         .routes(routes!(why::projection_check))
         .routes(routes!(watch::event_watch))
+        .routes(routes!(session::session_get, session::session_create, session::session_delete))
+        .routes(routes!(session::session_create_by_token))
         .routes(routes!(token::whoami))
         .routes(routes!(token::token_list, token::token_create))
         .routes(routes!(token::token_revoke))

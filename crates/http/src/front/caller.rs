@@ -1,4 +1,4 @@
-//! Authentication: one bearer token, looked up in the database on each request.
+//! Authentication: one token or one session, looked up in the database on each request.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,19 +6,24 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use jiff::Timestamp;
 use trueup_api::Code;
 use trueup_model::OrgId;
 use trueup_model::name::MAX_LEN;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, Role};
+use trueup_model::session::{Holder, PREFIX, Session};
 use trueup_rules::access;
+use trueup_store::LiveCredential;
 use trueup_store::door::RequestContext;
 
 use crate::AppState;
+use crate::front::cookie::{Sent, SessionCookie};
 use crate::front::problem::{Answer, Failure};
-use crate::front::{concurrency, trace};
+use crate::front::{concurrency, same_site, trace};
 
-/// The header that names the org of a request; required from operators, whose tokens have none.
+/// The header that names the org of a request; required from operators, and from users with more
+/// than one org.
 const ORG: &str = "trueup-org";
 
 /// An authenticated caller and the org the request is about.
@@ -26,9 +31,13 @@ const ORG: &str = "trueup-org";
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) org: OrgId,
-    /// When the token was looked up, by the monotonic clock.
+    /// When the credential was looked up, by the monotonic clock.
     pub(crate) authenticated_at: Duration,
-    token: String,
+    /// The token or session, as streams check it.
+    pub(crate) live: LiveCredential,
+    /// When it ends, if it does.
+    pub(crate) ends_at: Option<Timestamp>,
+    secret: String,
 }
 
 impl fmt::Debug for Caller {
@@ -59,9 +68,9 @@ impl Caller {
         RequestContext::new(&self.principal, trace::current())
     }
 
-    /// The caller's token. It is never printed.
-    pub(crate) fn token(&self) -> &str {
-        &self.token
+    /// The caller's token or session. It is never printed.
+    pub(crate) fn secret(&self) -> &str {
+        &self.secret
     }
 }
 
@@ -86,16 +95,54 @@ impl FromRequestParts<AppState> for Scope {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
-        let token = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
-        let lookup = concurrency::admit_lookup(parts, &token).await?;
+        let sent = Credential::sent(parts)?;
+        let lookup = concurrency::admit_lookup(parts, &sent.secret).await?;
         let authenticated_at = state.clock.monotonic();
-        let principal = authenticate(parts, state, &token).await?;
-        let org = match principal.org {
-            Some(own) => own_org(&parts.headers, own, state).await?,
-            None => named_org(&parts.headers, state).await?.unwrap_or(PLATFORM),
+        let known = authenticate(parts, state, &sent).await?;
+        let (principal, org) = match &known {
+            Known::Token(principal) => of_token(principal, &parts.headers, state).await?,
+            Known::Session(session) => {
+                let chosen = in_org(session, &parts.headers, state).await?;
+                chosen.ok_or_else(must_name_org)?
+            }
         };
         concurrency::enter(parts, org, lookup).await?;
-        Ok(Self(Caller { principal, org, authenticated_at, token }))
+        let live = LiveCredential { id: known.id(), home: principal.home(), role: principal.role };
+        let ends_at = match &known {
+            Known::Token(principal) => principal.expires_at,
+            Known::Session(session) => Some(session.expires_at),
+        };
+        Ok(Self(Caller { principal, org, authenticated_at, live, ends_at, secret: sent.secret }))
+    }
+}
+
+/// Whoever signed in, by cookie or with the session's secret as a bearer token.
+#[derive(Debug)]
+pub(crate) struct SignedIn {
+    pub(crate) session: Session,
+    /// In the named org; without a name in the first one.
+    pub(crate) principal: Principal,
+    pub(crate) org: OrgId,
+}
+
+impl FromRequestParts<AppState> for SignedIn {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
+        let sent = Credential::sent(parts)?;
+        if !sent.is_session {
+            return Err(unauthenticated());
+        }
+        let lookup = concurrency::admit_lookup(parts, &sent.secret).await?;
+        let Known::Session(session) = authenticate(parts, state, &sent).await? else {
+            return Err(unauthenticated());
+        };
+        let (principal, org) = match in_org(&session, &parts.headers, state).await? {
+            Some(chosen) => chosen,
+            None => session.first().ok_or_else(unauthenticated)?,
+        };
+        concurrency::enter(parts, org, lookup).await?;
+        Ok(Self { session, principal, org })
     }
 }
 
@@ -118,17 +165,85 @@ impl FromRequestParts<AppState> for Operator {
     }
 }
 
-async fn authenticate(parts: &Parts, state: &AppState, token: &str) -> Answer<Principal> {
-    let principal = state.app.authenticate(token, state.clock.now()).await?;
-    match &principal {
-        Some(good) => concurrency::remember(parts, token, good.org.unwrap_or(PLATFORM)),
-        None => concurrency::forget(parts, token),
-    }
-    principal.ok_or_else(unauthenticated)
+/// A token or the secret of a session, as it was sent.
+struct Credential {
+    secret: String,
+    is_session: bool,
 }
 
-fn unauthenticated() -> Failure {
-    Failure::new(Code::Unauthenticated, "send `Authorization: Bearer TOKEN` with a valid token")
+impl Credential {
+    /// What a request sent. A request with the cookie must come from our own pages.
+    fn sent(parts: &Parts) -> Answer<Self> {
+        match (
+            SessionCookie::of(parts).sent(parts),
+            parts.headers.contains_key(header::AUTHORIZATION),
+        ) {
+            (Sent::Nothing, _) => {
+                let secret = bearer(&parts.headers).ok_or_else(unauthenticated)?.to_owned();
+                let is_session = secret.starts_with(PREFIX);
+                Ok(Self { secret, is_session })
+            }
+            (Sent::One(_) | Sent::Several, true) => {
+                let detail = "send either the cookie of a session or the header `Authorization`";
+                Err(Failure::new(Code::BadRequest, detail))
+            }
+            (Sent::Several, false) => Err(unauthenticated()),
+            (Sent::One(secret), false) => {
+                same_site::check(parts)?;
+                Ok(Self { secret, is_session: true })
+            }
+        }
+    }
+}
+
+/// An authenticated token or session.
+enum Known {
+    Token(Principal),
+    Session(Session),
+}
+
+impl Known {
+    fn id(&self) -> uuid::Uuid {
+        match self {
+            Self::Token(principal) => principal.id.uuid(),
+            Self::Session(session) => session.id.uuid(),
+        }
+    }
+
+    /// The org that its requests are counted in until they name one.
+    fn home(&self) -> OrgId {
+        match self {
+            Self::Token(principal) => principal.home(),
+            Self::Session(session) => session.first().map_or(PLATFORM, |(_, org)| org),
+        }
+    }
+}
+
+async fn authenticate(parts: &Parts, state: &AppState, sent: &Credential) -> Answer<Known> {
+    let (secret, now) = (&sent.secret, state.clock.now());
+    let known = if sent.is_session {
+        state.app.find_session(secret, now).await?.map(Known::Session)
+    } else {
+        state.app.authenticate(secret, now).await?.map(Known::Token)
+    };
+    match &known {
+        Some(good) => concurrency::remember(parts, secret, good.home()),
+        None => concurrency::forget(parts, secret),
+    }
+    known.ok_or_else(unauthenticated)
+}
+
+pub(crate) fn unauthenticated() -> Failure {
+    Failure::new(
+        Code::Unauthenticated,
+        "send `Authorization: Bearer TOKEN` with a valid token, or sign in",
+    )
+}
+
+fn must_name_org() -> Failure {
+    let detail =
+        "you are a member of several orgs; name one with `--org` (the header `Trueup-Org`)";
+    Failure::new(Code::BadRequest, detail)
 }
 
 /// The bearer token; `None` if the header is missing or repeated.
@@ -137,6 +252,56 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     let only = all.next().filter(|_| all.next().is_none())?;
     let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// A token's principal in the org of its request.
+async fn of_token(
+    principal: &Principal,
+    headers: &HeaderMap,
+    state: &AppState,
+) -> Answer<(Principal, OrgId)> {
+    let org = match principal.org {
+        Some(own) => own_org(headers, own, state).await?,
+        None => named_org(headers, state).await?.unwrap_or(PLATFORM),
+    };
+    Ok((principal.clone(), org))
+}
+
+/// The holder of a session in the org of its request; `None` if the request must name one.
+///
+/// A role in an org itself counts before a role of the platform.
+async fn in_org(
+    session: &Session,
+    headers: &HeaderMap,
+    state: &AppState,
+) -> Answer<Option<(Principal, OrgId)>> {
+    let (user, roles) = match &session.holder {
+        Holder::Token(principal, _) => return of_token(principal, headers, state).await.map(Some),
+        Holder::User(user, roles) => (user, roles),
+    };
+    let of_platform = roles.iter().find(|role| role.org == PLATFORM);
+    let Some(wanted) = org_header(headers)? else {
+        return Ok(match (of_platform, roles.as_slice()) {
+            (Some(role), _) => Some((role.principal(user), PLATFORM)),
+            (None, [only]) => Some((only.principal(user), only.org)),
+            (None, _) => None,
+        });
+    };
+    let found = state.app.find_org(wanted).await?;
+    let own = roles.iter().find(|role| Some(role.org) == found);
+    match (own, of_platform, found) {
+        (Some(role), _, Some(org)) => Ok(Some((role.principal(user), org))),
+        (_, Some(role), Some(org)) => Ok(Some((role.principal(user), org))),
+        (_, Some(_), None) => Err(Failure::not_found("org")),
+        (_, None, _) => {
+            let wanted: String = wanted.chars().take(MAX_LEN).collect();
+            let detail = format!(
+                "you are not a member of org `{wanted}`; name one of yours in `--org` (the header \
+                 `Trueup-Org`)"
+            );
+            Err(Failure::new(Code::Forbidden, detail))
+        }
+    }
 }
 
 /// The org of a token that belongs to one. The request may name it; naming another is an error.

@@ -129,6 +129,14 @@ pub(crate) async fn admit_lookup(parts: &Parts, token: &str) -> Answer<LookupPer
     Ok(LookupPermit { org, permit })
 }
 
+/// Takes one of the slots for unknown callers: for a request that authenticates in its body.
+pub(crate) async fn enter_unknown(parts: &Parts) -> Answer<()> {
+    let Some(slot) = parts.extensions.get::<Slot>() else { return Ok(()) };
+    let held = slot.limits.0.unknown.clone().slot(BUSY_UNKNOWN_TOKENS).await?;
+    *slot.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    Ok(())
+}
+
 /// Takes a slot of the org; keeps the slot of the lookup if it is the same org's.
 pub(crate) async fn enter(parts: &Parts, org: OrgId, lookup: LookupPermit) -> Answer<()> {
     let Some(slot) = parts.extensions.get::<Slot>() else { return Ok(()) };

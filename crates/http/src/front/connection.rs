@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::front::idle::{InFlight, Timed};
-use crate::front::proxy::{ClientAddress, TrustedProxies};
+use crate::front::proxy::{ClientAddress, Encrypted, TrustedProxies};
 use crate::front::serve::Limits;
 
 /// The most requests in flight on one HTTP/2 connection.
@@ -29,6 +29,8 @@ const HTTP2_STREAMS: u32 = 100;
 pub(super) struct Peer {
     pub(super) address: IpAddr,
     pub(super) proxies: TrustedProxies,
+    /// Whether the connection is encrypted, or comes from a proxy that terminates TLS.
+    pub(super) encrypted: bool,
 }
 
 /// Answers the requests of a connection until it ends, or until `stop`.
@@ -100,6 +102,8 @@ async fn respond(
     let mut request = request.map(Body::new);
     let client = peer.proxies.client(peer.address, request.headers());
     request.extensions_mut().insert(ClientAddress(client));
+    let encrypted = peer.encrypted || peer.proxies.is_encrypted(peer.address, request.headers());
+    request.extensions_mut().insert(Encrypted(encrypted));
     let response = router.oneshot(request).await?;
     Ok(response.map(|body| {
         Body::new(body.map_frame(move |frame| {

@@ -10,8 +10,8 @@ use trueup_model::principal::Permission;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::{FieldError, Refused};
-use trueup_store::Error;
 use trueup_store::door::Refusal;
+use trueup_store::{Error, SIGN_IN_WINDOW};
 
 use crate::front::trace;
 
@@ -34,6 +34,15 @@ impl Failure {
 
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("no such {what}; check its name and the project"))
+    }
+
+    /// Too many sign-ins have failed.
+    pub(crate) fn too_many_sign_ins() -> Self {
+        let minutes = SIGN_IN_WINDOW.as_mins();
+        let detail = format!(
+            "too many failed sign-ins with this address or from this client; wait {minutes} minutes"
+        );
+        Self::new(Code::TooManySignIns, detail)
     }
 
     /// The database did not confirm a change.
@@ -250,7 +259,9 @@ impl IntoResponse for Failure {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         if status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            // A window of failed sign-ins is a quarter of an hour; any other limit frees up at once.
+            let seconds = if problem.code == Code::TooManySignIns { "900" } else { "1" };
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

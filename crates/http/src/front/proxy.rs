@@ -9,9 +9,16 @@ use ipnet::IpNet;
 /// The header in which proxies list the addresses that a request came through.
 const FORWARDED: &str = "x-forwarded-for";
 
+/// The header in which a proxy names the protocol of the client's connection.
+const FORWARDED_PROTOCOL: &str = "x-forwarded-proto";
+
 /// The address of the client of a request, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
+
+/// Whether the client's connection is encrypted: to us, or to a trusted proxy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Encrypted(pub(crate) bool);
 
 /// The networks of trusted proxies.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +34,11 @@ impl TrustedProxies {
     pub(super) fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether a trusted proxy says that the client's connection to it is encrypted.
+    pub(super) fn is_encrypted(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        self.contain(peer) && headers.get(FORWARDED_PROTOCOL).is_some_and(|said| said == "https")
     }
 
     /// The client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. Anyone
@@ -90,6 +102,16 @@ mod tests {
         ] {
             assert_eq!(client(peer, forwarded), wanted, "{peer} {forwarded:?}");
         }
+    }
+
+    #[test]
+    fn only_trusted_proxies_may_say_that_a_connection_is_encrypted() {
+        let proxies = TrustedProxies::new(&["10.0.0.0/8".parse().unwrap()]);
+        let mut headers = HeaderMap::new();
+        assert!(!proxies.is_encrypted("10.0.0.1".parse().unwrap(), &headers));
+        headers.insert(FORWARDED_PROTOCOL, HeaderValue::from_static("https"));
+        assert!(proxies.is_encrypted("10.0.0.1".parse().unwrap(), &headers));
+        assert!(!proxies.is_encrypted("192.0.2.1".parse().unwrap(), &headers));
     }
 
     #[test]

@@ -102,7 +102,9 @@ pub async fn serve(
             Some(ended) = connections.join_next(), if !connections.is_empty() => log_panic(ended),
             accepted = listener.socket.accept(), if has_room => match accepted {
                 Ok((stream, peer)) if listener.admits(peer.ip()) => {
-                    let peer = Peer { address: peer.ip(), proxies: listener.proxies.clone() };
+                    let encrypted = listener.certificate.is_some() || listener.only_proxies;
+                    let proxies = listener.proxies.clone();
+                    let peer = Peer { address: peer.ip(), proxies, encrypted };
                     let work = (router.clone(), limits, stop.clone());
                     connections.spawn(greet(stream, peer, listener.certificate.clone(), work));
                 }

@@ -27,7 +27,7 @@ impl TokenWatch {
     pub(crate) fn join(&self, state: &AppState, caller: &Caller) -> StreamToken {
         let checker = self.checker(state);
         let token = checker.shared.enter(caller, &*state.clock);
-        let expires_at = caller.principal.expires_at;
+        let expires_at = caller.ends_at;
         let until = |at: Timestamp| at.duration_since(state.clock.now());
         let sleep = |at| state.clock.sleep(Duration::try_from(until(at)).unwrap_or_default());
         StreamToken {
@@ -85,7 +85,7 @@ impl Shared {
     /// Adds the token of a new stream. Its authentication counts as a check.
     fn enter(&self, caller: &Caller, clock: &dyn Clock) -> Arc<WatchedToken> {
         let mut tokens = self.lock();
-        let token = tokens.find(&caller.principal).unwrap_or_else(|| {
+        let token = tokens.find(caller).unwrap_or_else(|| {
             let token = Arc::new(WatchedToken::new(caller));
             tokens.insert(&token);
             token

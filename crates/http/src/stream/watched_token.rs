@@ -1,6 +1,6 @@
-//! A token with open streams, and what its last check said.
+//! A token or session with open streams, and what its last check said.
 //!
-//! A check counts for two seconds. After that a stream of this token sends nothing until the next
+//! Both are called a token here. A check counts for two seconds. After that a stream of it sends nothing until the next
 //! one, so a failed check never lets anything through.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use trueup_model::Clock;
-use trueup_model::id::TokenId;
-use trueup_model::principal::{Principal, Role};
-use trueup_store::{Error, token_hash};
+use trueup_model::{Clock, OrgId};
+use trueup_store::{Error, LiveCredential, token_hash};
 
 use crate::AppState;
 use crate::front::caller::Caller;
@@ -35,7 +33,7 @@ pub(crate) enum TokenStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     Expired,
-    /// The token was revoked, or its role changed.
+    /// The token was revoked, the session ended, or the role changed.
     Revoked,
     /// The token could not be checked in time.
     Unchecked,
@@ -45,8 +43,12 @@ impl StreamEnd {
     /// What happened, and what the client can do.
     pub(crate) const fn notice(self) -> &'static str {
         match self {
-            Self::Expired => "stream ended: the token has expired; reconnect with another token",
-            Self::Revoked => "stream ended: the token was revoked; reconnect with another token",
+            Self::Expired => {
+                "stream ended: the token has expired; reconnect with another token, or sign in again"
+            }
+            Self::Revoked => {
+                "stream ended: the token was revoked; reconnect with another token, or sign in again"
+            }
             Self::Unchecked => {
                 "stream ended: the token could not be checked, the database is unavailable; \
                  reconnect in a few seconds"
@@ -97,17 +99,15 @@ impl Validity {
 
 /// A token with open streams, which share it.
 pub(crate) struct WatchedToken {
-    id: TokenId,
-    role: Role,
+    live: LiveCredential,
     hash: Vec<u8>,
     validity: watch::Sender<Validity>,
 }
 
 impl WatchedToken {
     pub(crate) fn new(caller: &Caller) -> Self {
-        let (id, role) = key(&caller.principal);
         let validity = watch::Sender::new(Validity::ValidAt(caller.authenticated_at));
-        Self { id, role, hash: token_hash(caller.token()), validity }
+        Self { live: caller.live, hash: token_hash(caller.secret()), validity }
     }
 
     /// Records a check that began at this time.
@@ -153,21 +153,17 @@ impl Follower {
     }
 }
 
-fn key(principal: &Principal) -> (TokenId, Role) {
-    (principal.token, principal.role)
-}
-
 /// A set of tokens with open streams. A token leaves it with its last stream.
 #[derive(Debug, Default)]
-pub(crate) struct WatchedTokens(BTreeMap<(TokenId, Role), Weak<WatchedToken>>);
+pub(crate) struct WatchedTokens(BTreeMap<LiveCredential, Weak<WatchedToken>>);
 
 impl WatchedTokens {
     pub(crate) fn insert(&mut self, token: &Arc<WatchedToken>) {
-        self.0.insert((token.id, token.role), Arc::downgrade(token));
+        self.0.insert(token.live, Arc::downgrade(token));
     }
 
-    pub(crate) fn find(&self, principal: &Principal) -> Option<Arc<WatchedToken>> {
-        self.0.get(&key(principal)).and_then(Weak::upgrade)
+    pub(crate) fn find(&self, caller: &Caller) -> Option<Arc<WatchedToken>> {
+        self.0.get(&caller.live).and_then(Weak::upgrade)
     }
 
     pub(crate) fn all(&mut self) -> Vec<Arc<WatchedToken>> {
@@ -182,10 +178,11 @@ pub(crate) async fn check(state: &AppState, tokens: &[Arc<WatchedToken>]) -> Res
         return Ok(());
     }
     let began = state.clock.monotonic();
-    let hashes: Vec<&[u8]> = tokens.iter().map(|token| token.hash.as_slice()).collect();
-    let live = state.app.live_tokens(&hashes, state.clock.now()).await?;
+    let wanted: Vec<(&[u8], OrgId)> =
+        tokens.iter().map(|token| (token.hash.as_slice(), token.live.home)).collect();
+    let live = state.app.live_credentials(&wanted, state.clock.now()).await?;
     for token in tokens {
-        token.record(live.contains(&(token.id, token.role)), began, &*state.clock);
+        token.record(live.contains(&token.live), began, &*state.clock);
     }
     Ok(())
 }

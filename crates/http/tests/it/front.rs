@@ -14,13 +14,15 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trueup_http::{AppState, Dashboard, NoLogs, ReadRepair, SpendCache, Streams, router};
+use trueup_http::{
+    AppState, Dashboard, NoLogs, Passwords, ReadRepair, SpendCache, Streams, router,
+};
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
 use trueup_store::{App, Signals};
 use trueup_testkit::manual_clock::ManualClock;
-use trueup_testkit::test_db::TestDb;
+use trueup_testkit::test_db::{CHEAP, PASSWORD, TestDb};
 
 use crate::documented;
 
@@ -30,6 +32,8 @@ pub(crate) const VIEWER: &str = "the-viewer";
 pub(crate) const OPERATOR: &str = "the-operator";
 /// The owner of another org.
 pub(crate) const STRANGER: &str = "the-stranger";
+/// The cookie of a session on plain loopback, without a port in the request.
+pub(crate) const COOKIE: &str = "trueup-80";
 /// The service that most tests use.
 pub(crate) const WEB: &str = "/v1/projects/shop/services/web";
 /// The longest a test waits for something that should come at once.
@@ -56,6 +60,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         stop: CancellationToken::new(),
         streams: Streams::default(),
         read_repair: ReadRepair::default(),
+        passwords: Passwords::new(CHEAP).unwrap(),
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
         spend: SpendCache::default(),
@@ -186,6 +191,15 @@ impl Front {
         reply.json()["secret"].as_str().unwrap().to_owned()
     }
 
+    /// Signs a user in and returns the secret of the session.
+    pub(crate) async fn sign_in(&self, email: &str) -> String {
+        let body = json!({"email": email, "password": PASSWORD});
+        let reply = self.post("/v1/session").without(header::AUTHORIZATION).json(&body);
+        let reply = reply.send().await;
+        assert_eq!(reply.status, StatusCode::OK, "{}", reply.text());
+        reply.session()
+    }
+
     /// Deletes a token from the database.
     pub(crate) async fn revoke(&self, token: &str) {
         let gone = sqlx::query("delete from tokens where hash = $1")
@@ -219,6 +233,17 @@ impl TestRequest {
 
     pub(crate) fn token(self, token: &str) -> Self {
         self.without(header::AUTHORIZATION).header("authorization", &format!("Bearer {token}"))
+    }
+
+    /// With the cookie of a session instead of a token.
+    pub(crate) fn cookie(self, secret: &str) -> Self {
+        let cookie = format!("{COOKIE}={secret}");
+        self.without(header::AUTHORIZATION).without(header::COOKIE).header("cookie", &cookie)
+    }
+
+    /// As a script of our own pages sends it.
+    pub(crate) fn on_our_page(self) -> Self {
+        self.header("x-trueup-csrf", "1").header("sec-fetch-site", "same-origin")
     }
 
     pub(crate) fn without(mut self, name: HeaderName) -> Self {
@@ -284,6 +309,13 @@ impl Reply {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    /// The secret of the session that it sets.
+    pub(crate) fn session(&self) -> String {
+        let cookie = self.header("set-cookie").expect("a sign-in should set a cookie");
+        let value = cookie.strip_prefix(COOKIE).unwrap().strip_prefix('=').unwrap();
+        value.split(';').next().unwrap().to_owned()
     }
 
     /// The text without the trace id, which differs in each response.

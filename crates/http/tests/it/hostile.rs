@@ -16,7 +16,7 @@ use trueup_http::router;
 use trueup_model::principal::Role;
 
 use crate::front::{Front, OPERATOR, OWNER, PATIENCE, STRANGER, TestRequest, WEB};
-use crate::recipe::{Operation, operations, stage};
+use crate::recipe::{Operation, all_operations, operations, stage};
 
 /// Texts that break careless code.
 fn nasty() -> Vec<String> {
@@ -97,7 +97,7 @@ async fn survives(request: TestRequest, context: &str) {
 
 #[test]
 fn every_representative_operation_exists() {
-    let all = operations();
+    let all = all_operations();
     for name in REPRESENTATIVE {
         assert!(all.iter().any(|operation| operation.recipe.operation == name), "{name}");
     }
@@ -107,7 +107,7 @@ fn every_representative_operation_exists() {
 #[tokio::test]
 async fn s47_hostile_text_in_any_url_causes_no_internal_error() {
     let (front, things) = stage().await;
-    for operation in operations() {
+    for operation in all_operations() {
         let token = caller(&operation);
         for text in texts_for(&operation) {
             let context = format!("{} {} {text:?}", operation.method, operation.path);
@@ -140,7 +140,7 @@ async fn s47_hostile_text_in_any_body_or_header_causes_no_internal_error() {
         "traceparent",
         "idempotency-key",
     ];
-    for operation in operations() {
+    for operation in all_operations() {
         let (token, address) = (caller(&operation), operation.address(&things));
         for text in texts_for(&operation) {
             let context = format!("{} {address} {text:?}", operation.method);
@@ -206,7 +206,7 @@ async fn s11_fields_set_by_the_server_are_rejected_by_name() {
         "principal",
     ];
     let mut tried = 0;
-    for operation in operations() {
+    for operation in all_operations() {
         let Some(body) = operation.recipe.body else { continue };
         for field in own
             .iter()

@@ -66,6 +66,10 @@ mod serve;
 #[cfg(test)]
 mod service;
 #[cfg(test)]
+mod session;
+#[cfg(test)]
+mod sign_in;
+#[cfg(test)]
 mod stranger;
 #[cfg(test)]
 mod stream;

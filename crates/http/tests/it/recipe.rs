@@ -17,6 +17,15 @@ use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
 use crate::invoice::{invoiced, used};
 use crate::receipt::deleted_project;
 
+/// What an operation needs from its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// A token, or a session in its place.
+    Token,
+    /// Something else: it signs somebody in or out. See `session` and `sign_in`.
+    Other,
+}
+
 /// A valid call of one operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recipe {
@@ -30,6 +39,8 @@ pub(crate) struct Recipe {
     pub(crate) declares: bool,
     /// Whether an operator may omit the org.
     pub(crate) orgless: bool,
+    /// What it takes.
+    pub(crate) takes: Takes,
 }
 
 const fn reads(operation: &'static str) -> Recipe {
@@ -37,7 +48,11 @@ const fn reads(operation: &'static str) -> Recipe {
 }
 
 const fn changes(operation: &'static str, least: Role) -> Recipe {
-    Recipe { operation, least, body: None, declares: false, orgless: false }
+    Recipe { operation, least, body: None, declares: false, orgless: false, takes: Takes::Token }
+}
+
+const fn signs(operation: &'static str) -> Recipe {
+    Recipe { takes: Takes::Other, ..reads(operation) }
 }
 
 impl Recipe {
@@ -169,6 +184,11 @@ pub(crate) const RECIPES: &[Recipe] = &[
     changes("domain_check", Role::Developer).with(|| json!({})),
     changes("domain_verify", Role::Operator).with(|| json!({"verified": true})),
     changes("domain_delete", Role::Developer),
+    signs("session_create")
+        .with(|| json!({"email": "nobody@example.com", "password": "nobody's password"})),
+    signs("session_create_by_token").with(|| json!({"token": "nobody's token"})),
+    signs("session_get"),
+    signs("session_delete"),
     reads("whoami").orgless(),
     changes("token_list", Role::Owner).orgless(),
     changes("token_create", Role::Owner)
@@ -404,8 +424,14 @@ impl Operation {
     }
 }
 
-/// Every operation of the document with its recipe.
+/// Every operation that takes a token, with its recipe.
 pub(crate) fn operations() -> Vec<Operation> {
+    let all = all_operations();
+    all.into_iter().filter(|operation| operation.recipe.takes == Takes::Token).collect()
+}
+
+/// Every operation of the document with its recipe.
+pub(crate) fn all_operations() -> Vec<Operation> {
     let document = document();
     let paths = document["paths"].as_object().unwrap();
     let mut all = Vec::new();

@@ -17,8 +17,8 @@ use trueup_model::event::{
     ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
     ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
     SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceUnfrozen, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked,
-    VariableDeleted, VariableSet, WakeRequeued,
+    ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished,
+    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -353,6 +353,7 @@ fn after(fact: &Fact) -> Option<Fact> {
     let (why, reason) = ("the cluster said so".to_owned(), "the node burnt".to_owned());
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
+    let session = trueup_model::id::SessionId::from_uuid(uuid::Uuid::from_u128(6));
     Some(match fact {
         Fact::ProjectQueued {} => {
             Fact::ProjectDeleteQueued(ProjectDeleteQueued { principal, services: 2 })
@@ -408,7 +409,10 @@ fn after(fact: &Fact) -> Option<Fact> {
             Fact::TokenCreated(TokenCreated { token, name: None, role: Role::Developer, principal })
         }
         Fact::TokenCreated(_) => Fact::TokenRevoked(TokenRevoked { token, name: None, principal }),
-        Fact::TokenRevoked(_) => Fact::PlanChanged(PlanChanged {
+        Fact::TokenRevoked(_) => Fact::SignedIn(SignedIn { session, principal }),
+        Fact::SignedIn(_) => Fact::SignedOut(SignedOut { session, principal }),
+        Fact::SignedOut(_) => Fact::SignInRefused(SignInRefused { user: None }),
+        Fact::SignInRefused(_) => Fact::PlanChanged(PlanChanged {
             plan: "small".parse().expect("a name"),
             retired: false,
             principal,

@@ -36,6 +36,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (23, "drift", include_str!("../../migrations/0023_drift.sql")),
     (24, "prices", include_str!("../../migrations/0024_prices.sql")),
     (25, "billing", include_str!("../../migrations/0025_billing.sql")),
+    (26, "people", include_str!("../../migrations/0026_people.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

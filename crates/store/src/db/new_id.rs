@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::id::{Id, Noun, TokenId};
+use trueup_model::session::SessionSecret;
 use trueup_model::token::TokenText;
 use trueup_rules::envelope::Entropy;
 
@@ -24,6 +25,17 @@ fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system should have randomness");
     bytes
+}
+
+/// The secret of a new session, with 256 random bits.
+pub(crate) fn new_session_secret() -> SessionSecret {
+    SessionSecret::new(&data_encoding::BASE32_DNSSEC.encode(&random::<32>()))
+}
+
+/// The salt of a new password's hash.
+#[must_use]
+pub fn new_salt() -> [u8; 16] {
+    random()
 }
 
 /// A new token with its id. Its secret has 256 random bits, so a fast hash is enough.

@@ -50,7 +50,7 @@ pub(crate) async fn find(
         "select body_hash, subject from idempotency_keys
          where org_id = trueup_org() and principal = $1 and route = $2 and key = $3 and created_at > $4",
     )
-    .bind(context.principal.token.uuid())
+    .bind(context.principal.id.uuid())
     .bind(&key.route)
     .bind(&key.key)
     .bind(sql(oldest(now)))
@@ -77,7 +77,7 @@ pub(crate) async fn record(
          on conflict on constraint idempotency_keys_key
              do update set body_hash = $4, subject = $5, created_at = $6",
     )
-    .bind(context.principal.token.uuid())
+    .bind(context.principal.id.uuid())
     .bind(&key.route)
     .bind(&key.key)
     .bind(key.body_hash.as_slice())

@@ -135,5 +135,5 @@ async fn deprecate(
 
 /// The principal's name and token id, for the audit columns.
 fn attribution(context: &RequestContext<'_>) -> String {
-    format!("{} ({})", context.principal.name, context.principal.token)
+    format!("{} ({})", context.principal.name, context.principal.id)
 }

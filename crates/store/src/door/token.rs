@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, TokenCreated, TokenRevoked};
-use trueup_model::id::{OrgId, TokenId};
+use trueup_model::id::{OrgId, TokenId, UserId};
 use trueup_model::principal::Principal;
 use trueup_model::token::{TokenSpec, check_name};
 use trueup_rules::access::{self, may_create_token};
@@ -57,7 +57,7 @@ impl App {
         sqlx::query(
             "update tokens set used_at = $2 where id = $1 and (used_at is null or used_at < $3)",
         )
-        .bind(principal.token.uuid())
+        .bind(principal.id.uuid())
         .bind(sql(now))
         .bind(sql(grain(now)))
         .execute(&mut *tx)
@@ -142,8 +142,9 @@ pub(super) async fn insert(
     let stored: Option<Vec<&str>> =
         permissions.as_ref().map(|some| some.iter().map(|one| one.into_str()).collect());
     let inserted = sqlx::query(
-        "insert into tokens (id, org_id, name, role, permissions, hash, created_at, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)
+        "insert into tokens
+             (id, org_id, name, role, permissions, hash, created_at, expires_at, user_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          on conflict (org_id, name) where revoked_at is null do nothing",
     )
     .bind(id.uuid())
@@ -154,6 +155,7 @@ pub(super) async fn insert(
     .bind(token_hash(text.reveal()))
     .bind(sql(now))
     .bind(expires_at.map(sql))
+    .bind(write.context.principal.id.user().map(UserId::uuid))
     .execute(&mut *write.tx)
     .await?;
     if inserted.rows_affected() == 0 {

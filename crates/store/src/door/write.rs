@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent};
 use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::order::Unit;
+use trueup_model::principal::PrincipalId;
 use trueup_model::subject::Subject;
 use trueup_model::wake::Lane;
 
@@ -62,14 +63,13 @@ impl<'a> Write<'a> {
         self.org
     }
 
-    /// The principal's id, for events. They are hashed and kept for ever, so they name no token. A
-    /// loop of Trueup has no token, and goes by its name.
+    /// The principal's id, for events. They are hashed and kept for ever, so they contain no name. A
+    /// loop of Trueup has no id, and goes by its name.
     pub(super) fn principal(&self) -> String {
         let principal = self.context.principal;
-        if principal.token.uuid().is_nil() {
-            principal.name.clone()
-        } else {
-            principal.token.to_string()
+        match principal.id {
+            PrincipalId::System => principal.name.clone(),
+            id @ (PrincipalId::Token(_) | PrincipalId::User(_)) => id.to_string(),
         }
     }
 

@@ -123,7 +123,7 @@ async fn setting_for_a_service_is_one_accepted_change() {
     let body: serde_json::Value =
         stage.one("select body from events where type = 'VariableSet'").await;
     let fact: Fact = serde_json::from_value(body).unwrap();
-    let (name, principal) = ("GREETING".to_owned(), stage.principal.token.to_string());
+    let (name, principal) = ("GREETING".to_owned(), stage.principal.id.to_string());
     assert_eq!(fact, Fact::VariableSet(VariableSet { name, version: 1, principal }));
 
     // Idempotent: the same value again is no change.

@@ -53,9 +53,9 @@ async fn the_event_names_the_principal_and_the_wake_is_due_at_once() {
              from events where subject_id = '{id}'"
         ))
         .await;
-    let token = stage.principal.token;
+    let principal = stage.principal.id;
     let trace = "0af7651916cd43dd8448eb211c80319c";
-    assert_eq!(event, format!("ServiceQueued user 1 {token} false {trace}"));
+    assert_eq!(event, format!("ServiceQueued user 1 {principal} false {trace}"));
     let wake: String = stage
         .one(&format!(
             "select concat_ws(' ', state, lane, requested_seq, attempts, extract(epoch from due_at)::bigint)

@@ -92,7 +92,7 @@ async fn an_adopted_value_is_a_new_generation_that_says_how_to_undo_it() {
         field: "spec.replicas".to_owned(),
         parameter: "replicas".to_owned(),
         undo: 1,
-        principal: stage.principal.token.to_string(),
+        principal: stage.principal.id.to_string(),
     });
     assert_eq!(serde_json::from_value::<Fact>(body).unwrap(), expected);
     let actions: Vec<String> = stage.all("select action from releases order by generation").await;

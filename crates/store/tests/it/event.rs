@@ -111,7 +111,7 @@ async fn events_caused_by_a_request_name_it_and_carry_its_trace() {
 #[tokio::test]
 async fn name_of_a_principal_is_read_and_can_be_erased() {
     let stage = Stage::new().await;
-    let id = stage.principal.token.uuid();
+    let id = stage.principal.id.uuid();
     let statement = format!(
         "insert into tokens (id, org_id, name, role, hash, created_at)
          values ('{id}', '{}', 'someone', 'owner', 'x', now())",

@@ -55,6 +55,8 @@ mod life;
 #[cfg(test)]
 mod life_newer;
 #[cfg(test)]
+mod life_people;
+#[cfg(test)]
 mod order;
 #[cfg(test)]
 mod org;
@@ -64,6 +66,8 @@ mod outage;
 mod overview;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+mod people;
 #[cfg(test)]
 mod preview_request;
 #[cfg(test)]

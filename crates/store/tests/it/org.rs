@@ -63,7 +63,7 @@ async fn deleting_an_org_deletes_each_project_and_service_once() {
         .filter(|event| event.kind == "OrgDeleteQueued")
         .map(|event| serde_json::from_value(event.body.clone()).unwrap())
         .collect();
-    let principal = operator(&stage).token.to_string();
+    let principal = operator(&stage).id.to_string();
     assert_eq!(
         facts,
         [Fact::OrgDeleteQueued(OrgDeleteQueued { projects: 2, services: 1, principal })]

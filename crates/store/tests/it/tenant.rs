@@ -60,6 +60,7 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     stage.declare("more", "nginx:1").await;
     for (org, token) in [(ours, "ours"), (theirs, "theirs")] {
         stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
+        stage.db.user(&format!("{token}@example.com"), Role::Owner, org).await;
     }
     (stage, ours, theirs)
 }

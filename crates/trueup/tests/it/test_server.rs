@@ -20,14 +20,14 @@ use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
-    AppState, Dashboard, Limits, Listener, NoLogs, ReadRepair, SpendCache, Streams, TrustedProxies,
-    router, serve,
+    AppState, Dashboard, Limits, Listener, NoLogs, Passwords, ReadRepair, SpendCache, Streams,
+    TrustedProxies, router, serve,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
 use trueup_store::{DbClock, Signals};
-use trueup_testkit::test_db::TestDb;
+use trueup_testkit::test_db::{CHEAP, TestDb};
 
 use crate::install::{CommandOutput, TRUEUP};
 
@@ -94,6 +94,7 @@ impl TestServer {
             stop: self.stop.clone(),
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
+            passwords: Passwords::new(CHEAP).unwrap(),
             logs: Arc::new(NoLogs),
             billing: Arc::default(),
             spend: SpendCache::default(),

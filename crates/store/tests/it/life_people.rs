@@ -1,0 +1,39 @@
+//! Data for `life.rs` about people, which schema 25 cannot store.
+
+use trueup_model::org::PLATFORM;
+use trueup_model::principal::{Principal, PrincipalId, Role};
+use trueup_model::token::TokenSpec;
+use trueup_store::SignInAttempt;
+use trueup_store::door::RequestContext;
+
+use crate::life::TOKEN;
+use crate::stage::{Stage, at};
+
+/// Users who signed in and out, one who failed to, and a former member.
+pub(crate) async fn people(stage: &Stage) {
+    let (app, org) = (&stage.db.app, stage.db.org);
+    let ada = stage.db.user("ada@example.com", Role::Developer, org).await;
+    let former = stage.db.user("former@example.com", Role::Viewer, org).await;
+    stage.db.user("op@example.com", Role::Operator, PLATFORM).await;
+    let principal = Principal { id: PrincipalId::User(ada), ..stage.principal.clone() };
+    let context = RequestContext::new(&principal, None);
+    let first = app.sign_in(principal.id, None, &context, at(94)).await.unwrap();
+    app.sign_in(principal.id, Some(first.session.id), &context, at(95)).await.unwrap();
+    let token = app.authenticate(TOKEN, at(95)).await.unwrap().unwrap();
+    app.sign_in(token.id, None, &RequestContext::new(&token, None), at(95)).await.unwrap();
+    let attempt = SignInAttempt::new(Some(&"ada@example.com".parse().unwrap()), "192.0.2.1");
+    assert!(app.count_sign_in(&attempt, at(96)).await.unwrap());
+    app.refuse_sign_in(Some(ada), None, at(96)).await.unwrap();
+    let spec = TokenSpec {
+        name: "of ada".to_owned(),
+        role: Role::Viewer,
+        permissions: None,
+        expires_at: None,
+    };
+    app.create_token(org, &spec, &context, at(96)).await.unwrap();
+    sqlx::query("update memberships set removed_at = created_at where user_id = $1")
+        .bind(former.uuid())
+        .execute(&stage.owner)
+        .await
+        .unwrap();
+}
