@@ -5,6 +5,7 @@
 //! Request bodies are strict: unknown fields are rejected. Wire types are separate from the model,
 //! so that the model can change without changing what clients see.
 
+pub mod access;
 pub mod billing;
 pub mod budget;
 pub mod client;
@@ -19,10 +20,12 @@ pub mod endpoint;
 pub mod event;
 pub mod finding;
 pub mod freeze;
+pub mod invitation;
 pub mod invoice;
 pub mod ledger;
 pub mod log;
 pub mod lookup;
+pub mod member;
 pub mod org;
 pub mod overview;
 pub mod plan;
@@ -37,6 +40,7 @@ pub mod schema;
 pub mod secret;
 pub mod service;
 pub mod session;
+pub mod setup;
 pub mod template;
 pub mod token;
 pub mod transition;

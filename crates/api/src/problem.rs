@@ -28,13 +28,9 @@ pub enum Code {
     #[serde(rename = "TU1004")]
     #[strum(serialize = "TU1004", message = "Token in URL rejected", props(status = 400))]
     TokenInUrl,
-    /// No token would be left that can create tokens.
+    /// No owner would be left.
     #[serde(rename = "TU1005")]
-    #[strum(
-        serialize = "TU1005",
-        message = "Cannot revoke the last owner token",
-        props(status = 409)
-    )]
+    #[strum(serialize = "TU1005", message = "Cannot remove the last owner", props(status = 409))]
     LastOwner,
     /// Another object has this name.
     #[serde(rename = "TU1006")]

@@ -111,7 +111,7 @@ impl Client {
         self.begin_session("/v1/session/token", wanted).await
     }
 
-    async fn begin_session<B: Serialize + Sync>(
+    pub(crate) async fn begin_session<B: Serialize + Sync>(
         &self,
         path: &str,
         wanted: &B,

@@ -5,6 +5,7 @@ pub mod apply;
 pub mod audit;
 pub mod billing;
 pub mod budget;
+pub mod can_i;
 pub mod catalog;
 pub mod cluster;
 pub mod compare;
@@ -30,6 +31,7 @@ pub mod invoice;
 pub mod ledger;
 pub mod logs;
 pub mod lookup;
+pub mod members;
 pub mod operation;
 pub mod org;
 pub mod plan;
@@ -37,6 +39,7 @@ pub mod receipt;
 pub mod run;
 pub mod secret;
 pub mod services;
+pub mod session;
 pub mod status;
 pub mod template;
 pub mod token;
@@ -97,7 +100,13 @@ pub enum Command {
     Template(template::Args),
 
     // Access and operation.
+    Login(session::LoginArgs),
+    Logout(session::LogoutArgs),
+    Join(session::JoinArgs),
     Whoami(token::WhoamiArgs),
+    CanI(can_i::Args),
+    Members(members::Args),
+    Invite(members::InviteArgs),
     Token(token::Args),
     Org(org::Args),
     Wakes(wakes::Args),
@@ -156,6 +165,12 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Lookup(args) => Box::pin(lookup::run(args, context)).await?,
         Command::Audit(args) => Box::pin(audit::run(args, context)).await?,
         Command::Api(args) => Box::pin(api::run(args, context)).await?,
+        Command::Login(args) => Box::pin(session::login(args, context)).await?,
+        Command::Logout(args) => Box::pin(session::logout(&args, context)).await?,
+        Command::Join(args) => Box::pin(session::join(args, context)).await?,
+        Command::CanI(args) => Box::pin(can_i::run(&args, context)).await?,
+        Command::Members(args) => Box::pin(members::run(args, context)).await?,
+        Command::Invite(args) => Box::pin(members::invite(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use trueup_http::{
-    AppState, Dashboard, NoLogs, Passwords, ReadRepair, SpendCache, Streams, router,
+    AppState, Dashboard, NoLogs, NoMail, Passwords, ReadRepair, SpendCache, Streams, router,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -51,6 +51,7 @@ async fn main() -> anyhow::Result<()> {
         streams: Streams::new(WATCHERS, WATCHERS),
         read_repair: ReadRepair::default(),
         passwords: Passwords::new(Cost::RECOMMENDED)?,
+        mail: Arc::new(NoMail),
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
         spend: SpendCache::default(),

@@ -29,7 +29,7 @@ pub(crate) async fn billing_account_get(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<BillingAccount>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     Ok(Json(view(&state.app.find_billing_account(caller.org, &state.billing).await?)))
 }
 

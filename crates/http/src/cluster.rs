@@ -57,7 +57,7 @@ pub(crate) async fn cluster_routing_get(
     Scope(caller): Scope,
     Path(cluster): Path<String>,
 ) -> Answer<Json<ClusterRouting>> {
-    caller.must(Permission::ManagePlatform)?;
+    caller.must(Permission::ReadPlatform)?;
     let found = state.app.find_cluster(caller.org, &cluster).await?;
     let (row, _) = found.ok_or_else(|| Failure::not_found("cluster"))?;
     Ok(Json(shown(state.app.find_routing(row.id).await?)))

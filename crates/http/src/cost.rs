@@ -53,7 +53,7 @@ pub(crate) async fn cost_get(
     caller: Caller,
     Query(wanted): Query<Period>,
 ) -> Answer<Json<CostReport>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let now = state.clock.now();
     let around = around(wanted.period.as_deref(), now)?;
     let inputs = state.app.cost_inputs(caller.org, around, &state.billing).await?;

@@ -27,7 +27,7 @@ pub(crate) async fn credit_list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<CreditList>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let found = state.app.list_credits(caller.org).await?;
     let account = state.app.find_billing_account(caller.org, &state.billing).await?;
     let now = state.clock.now();

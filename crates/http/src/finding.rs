@@ -49,7 +49,7 @@ pub(crate) async fn finding_list(
     Scope(caller): Scope,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Json<FindingList>> {
-    caller.must(Permission::ManagePlatform)?;
+    caller.must(Permission::ReadPlatform)?;
     let limit = cursor::limit(wanted.limit)?;
     let after = wanted.after.as_deref().map(id).transpose()?;
     let found = state.app.list_findings(wanted.closed, after, limit).await?;

@@ -151,7 +151,7 @@ pub(crate) async fn platform_get(
     State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<Platform>> {
-    caller.must(Permission::ManagePlatform)?;
+    caller.must(Permission::ReadPlatform)?;
     let frozen = state.app.find_platform_freeze().await?;
     Ok(Json(Platform { frozen: frozen.as_ref().map(view) }))
 }

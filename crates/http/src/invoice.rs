@@ -55,7 +55,7 @@ pub(crate) async fn invoice_list(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<InvoiceList>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(cursor::id).transpose()?;
     let found = state.app.list_invoices(caller.org, after, limit).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn invoice_get(
     caller: Caller,
     Path(invoice): Path<String>,
 ) -> Answer<Json<Invoice>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let found = state.app.find_invoice(caller.org, &invoice).await?;
     found.map(|one| Json(view(&one))).ok_or_else(|| Failure::not_found("invoice"))
 }

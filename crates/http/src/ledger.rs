@@ -39,7 +39,7 @@ pub(crate) async fn ledger_list(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<LedgerPage>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let (limit, after) = (cursor::limit(page.limit)?, page.after.unwrap_or(0));
     if after < 0 {
         let detail = "`after` must be the `next` of a page, or 0 for the beginning";
@@ -58,7 +58,7 @@ pub(crate) async fn ledger_accounts(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<AccountList>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let balances = state.app.account_balances(caller.org).await?;
     let view = |balance: &trueup_store::AccountBalance| AccountBalance {
         account: balance.account.to_string(),
@@ -74,7 +74,7 @@ pub(crate) async fn ledger_verify(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<LedgerVerification>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let found = state.app.verify_ledger(caller.org, &state.billing, state.clock.now()).await?;
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     Ok(Json(LedgerVerification {

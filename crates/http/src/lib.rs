@@ -3,6 +3,7 @@
 //! A request can only record intent or read what is stored: this crate uses neither the cluster
 //! nor the control loops. `describe::routes` lists every operation.
 
+mod access;
 mod billing;
 mod budget;
 mod cluster;
@@ -20,10 +21,13 @@ mod event;
 mod finding;
 mod freeze;
 mod front;
+mod invitation;
 mod invoice;
 mod ledger;
 mod log;
 mod lookup;
+mod mail;
+mod member;
 mod operation;
 mod org;
 mod overview;
@@ -37,6 +41,7 @@ mod release;
 mod secret;
 mod service;
 mod session;
+mod setup;
 mod stream;
 mod template;
 mod token;
@@ -68,6 +73,7 @@ pub use front::read_repair::ReadRepair;
 pub use front::serve::{Limits, Listener, serve};
 pub use front::tls::{Certificate, CertificateError};
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
+pub use mail::{InvitationMail, Mailer, NoMail};
 pub use password::Passwords;
 pub use stream::limit::Streams;
 
@@ -97,6 +103,8 @@ pub struct AppState {
     pub read_repair: ReadRepair,
     /// Checks passwords.
     pub passwords: Passwords,
+    /// Sends invitations.
+    pub mail: Arc<dyn Mailer>,
     /// How usage is billed.
     pub billing: Arc<BillingSettings>,
     /// What orgs spend, as last computed.

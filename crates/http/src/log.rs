@@ -98,7 +98,7 @@ pub(crate) async fn service_logs(
     Path(target): Path<Target>,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Response> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadContent)?;
     let tail = wanted.tail.unwrap_or(100);
     if tail > MAX_LINES {
         let detail = format!("`tail` must be from 0 to {MAX_LINES}");

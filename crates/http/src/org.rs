@@ -28,7 +28,7 @@ pub(crate) async fn org_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<OrgList>> {
-    caller.must(Permission::ManagePlatform)?;
+    caller.must(Permission::ReadPlatform)?;
     let orgs = state.app.list_orgs().await?;
     Ok(Json(OrgList { items: orgs.iter().map(view).collect() }))
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use trueup_api::Code;
 use trueup_model::secret::SecretValue;
-use trueup_rules::password::{self, Cost, HashError};
+use trueup_rules::admit::FieldError;
+use trueup_rules::password::{self, Cost, HashError, MAX_PASSWORD};
+use trueup_store::new_salt;
+use zxcvbn::{Score, zxcvbn};
 
 use crate::front::problem::{Answer, Failure};
 
@@ -15,6 +18,28 @@ const AT_ONCE: usize = 2;
 /// Hashes that may wait.
 const WAITING: usize = 64;
 
+/// The score of zxcvbn that a password needs: safe from guessing at some thousand tries a second.
+const STRONG: Score = Score::Three;
+/// The fewest characters of a password.
+const SHORTEST: usize = 10;
+
+/// Why a new password is not accepted. `known` is what an attacker guesses first: the name and the address.
+pub(crate) fn weakness(password: &SecretValue, known: &[&str]) -> Option<FieldError> {
+    let text = password.reveal();
+    let message = if text.chars().count() < SHORTEST {
+        format!("must have at least {SHORTEST} characters")
+    } else if text.len() > MAX_PASSWORD {
+        format!("must have at most {MAX_PASSWORD} bytes")
+    } else if zxcvbn(text, known).score() < STRONG {
+        "is too easy to guess; use a sentence of several unusual words, or let a password manager \
+         create it"
+            .to_owned()
+    } else {
+        return None;
+    };
+    Some(FieldError { field: "password".to_owned(), message })
+}
+
 /// Computes and checks hashes of passwords. Clones share the limit.
 #[derive(Clone)]
 pub struct Passwords(Arc<Shared>);
@@ -22,6 +47,7 @@ pub struct Passwords(Arc<Shared>);
 struct Shared {
     slots: Arc<Semaphore>,
     queue: Semaphore,
+    cost: Cost,
     /// What is checked for an address without an account, so that both cost the same.
     nobody: String,
 }
@@ -41,7 +67,7 @@ impl Passwords {
         let slots = Arc::new(Semaphore::new(AT_ONCE));
         let queue = Semaphore::new(WAITING.saturating_add(AT_ONCE));
         let nobody = password::hash("", &[0; 16], cost)?;
-        Ok(Self(Arc::new(Shared { slots, queue, nobody })))
+        Ok(Self(Arc::new(Shared { slots, queue, cost, nobody })))
     }
 
     /// Whether a password has this hash; false for an address without an account.
@@ -54,6 +80,16 @@ impl Passwords {
         let stored = stored.unwrap_or_else(|| self.0.nobody.clone());
         let same = self.work(move || password::verify(password.reveal(), &stored)).await?;
         Ok(same && is_known)
+    }
+
+    /// The hash of a new password.
+    pub(crate) async fn hash(&self, password: SecretValue) -> Answer<String> {
+        let (salt, cost) = (new_salt(), self.0.cost);
+        let hashed = self.work(move || password::hash(password.reveal(), &salt, cost)).await?;
+        hashed.map_err(|error| {
+            tracing::error!(%error, "cannot hash a password");
+            Failure::new(Code::Internal, "a bug in Trueup; report it with the trace id")
+        })
     }
 
     /// Runs one computation in a slot, outside of the threads that answer requests.
@@ -76,5 +112,33 @@ impl Passwords {
             tracing::error!(%error, "checking a password failed");
             Failure::new(Code::Internal, "a bug in Trueup; report it with the trace id")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_password_that_withstands_guessing_is_accepted() {
+        let known = ["ada@example.com", "Ada Lovelace"];
+        let weak = |password: &str| weakness(&password.to_owned().into(), &known).is_some();
+        for bad in [
+            "",
+            "short",
+            "password12",
+            "aaaaaaaaaaaaaaaa",
+            "qwertyuiop12",
+            "ada@example.com",
+            "AdaLovelace1",
+            "abcdefghijkl",
+            &"x".repeat(2000),
+        ] {
+            assert!(weak(bad), "{bad:.20}");
+        }
+        for good in ["correct horse battery staple", "Vq7#mT2p!xR9", "зелёный чайник поёт ночью"]
+        {
+            assert!(!weak(good), "{good}");
+        }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) async fn preview_request_create(
     Keyed { body: manifest, key }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageServices)?;
+    // The preview shows live objects, variables included.
+    change.must(Permission::ReadContent)?;
     let (service, request) = declared(&target, manifest)?;
     let wanted = ServiceRequest::declare(&target.project, &service, &request)
         .if_generation(if_generation(&change.headers)?);
@@ -68,6 +70,7 @@ pub(crate) async fn preview_request_get(
     Path((project, service, of)): Path<(String, String, String)>,
 ) -> Answer<Json<PreviewRequest>> {
     caller.must(Permission::ManageServices)?;
+    caller.must(Permission::ReadContent)?;
     let found =
         state.app.find_preview_request(caller.org, &project, &service, &of, state.clock.now());
     let found = found.await?.ok_or_else(|| Failure::not_found("preview request"))?;

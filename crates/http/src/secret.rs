@@ -121,7 +121,7 @@ async fn list(
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<SecretList>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadContent)?;
     let rows = state.app.list_secrets(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(SecretList { items: rows.into_iter().map(shown).collect() }))

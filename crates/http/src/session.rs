@@ -32,7 +32,8 @@ use crate::front::{concurrency, same_site, trace};
 #[derive(Debug)]
 pub(crate) struct SignInRequest {
     cookie: SessionCookie,
-    client: String,
+    /// The address of the client.
+    pub(crate) client: String,
     /// The session that the browser has now.
     former: Option<SessionId>,
 }
@@ -73,9 +74,11 @@ pub(crate) async fn session_create(
         return Err(Failure::too_many_sign_ins());
     }
     let login = state.app.find_login(email.as_ref()).await?;
-    let (user, hash) = login.map(|login| (login.user, login.password_hash)).unzip();
+    let (user, hash) =
+        login.map(|login| ((login.user, login.is_member), login.password_hash)).unzip();
     let is_right = state.passwords.verify(wanted.password, hash).await?;
-    let Some(user) = user.filter(|_| is_right) else {
+    let (user, is_member) = user.unzip();
+    let Some(user) = user.filter(|_| is_right && is_member == Some(true)) else {
         state.app.refuse_sign_in(user, trace::current(), now).await?;
         return Err(wrong());
     };
@@ -138,12 +141,16 @@ impl<S: Sync> FromRequestParts<S> for Cookie {
 }
 
 /// The same answer for every wrong sign-in.
-fn wrong() -> Failure {
+pub(crate) fn wrong() -> Failure {
     Failure::new(Code::Unauthenticated, "wrong email address, password or token")
 }
 
 /// Begins a session and answers with its cookie.
-async fn begin(state: &AppState, holder: PrincipalId, request: &SignInRequest) -> Answer<Response> {
+pub(crate) async fn begin(
+    state: &AppState,
+    holder: PrincipalId,
+    request: &SignInRequest,
+) -> Answer<Response> {
     let (principal, now) = (signing_in(holder), state.clock.now());
     let context = RequestContext::new(&principal, trace::current());
     let begun = state.app.sign_in(holder, request.former, &context, now).await;

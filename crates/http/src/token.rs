@@ -103,20 +103,18 @@ pub(crate) fn new_token(change: &WriteRequest, token: &CreatedToken) -> NewToken
     if change.is_dry() { NewToken { secret: None, ..shown } } else { shown }
 }
 
-/// Checks that the org fits the role: operator tokens have no org, all others have one.
+/// Checks that the org fits the role: roles of the platform have no org, all others have one.
 fn belongs(caller: &Caller, role: Role) -> Answer<()> {
-    let platform = caller.org == PLATFORM;
-    match (caller.principal.role, role, platform) {
-        (Role::Operator, Role::Operator, false) => Err(Failure::new(
-            Code::BadRequest,
-            "an operator token belongs to no org; omit the header `Trueup-Org`",
-        )),
-        (Role::Operator, Role::Viewer | Role::Developer | Role::Owner, true) => Err(Failure::new(
-            Code::BadRequest,
-            "name the org of the new token in the header `Trueup-Org`",
-        )),
-        (Role::Viewer | Role::Developer | Role::Owner | Role::Operator, _, _) => Ok(()),
-    }
+    let in_platform = caller.org == PLATFORM;
+    let detail = match (caller.principal.role.is_of_platform(), role.is_of_platform(), in_platform)
+    {
+        (true, true, false) => {
+            "a token with a role of the platform belongs to no org; omit the header `Trueup-Org`"
+        }
+        (true, false, true) => "name the org of the new token in the header `Trueup-Org`",
+        (true | false, _, _) => return Ok(()),
+    };
+    Err(Failure::new(Code::BadRequest, detail))
 }
 
 /// Parses a token request; reports all field errors at once.

@@ -158,7 +158,7 @@ async fn list(
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<VariableList>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadContent)?;
     let rows = state.app.list_variables(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(all_shown(rows)))

@@ -49,7 +49,7 @@ pub(crate) async fn wake_list(
     Scope(caller): Scope,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Json<WakeList>> {
-    caller.must(Permission::ManagePlatform)?;
+    caller.must(Permission::ReadPlatform)?;
     let limit = cursor::limit(wanted.limit)?;
     let after = wanted.after.as_deref().map(cursor::unit).transpose()?;
     let filter = WakeFilter { state: wanted.state, lane: wanted.lane, after };

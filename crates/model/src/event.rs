@@ -44,7 +44,10 @@ pub use endpoint::{EndpointClosed, EndpointOpened};
 pub use entry::{SecretDeleted, SecretSet, VariableDeleted, VariableSet};
 pub use finding::{FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested};
 pub use org::{OrgCreated, OrgDeleteQueued, QuotaChanged};
-pub use person::{SignInRefused, SignedIn, SignedOut};
+pub use person::{
+    InvitationCreated, InvitationRevoked, MemberAdded, MemberRemoved, MemberRoleChanged,
+    SignInRefused, SignedIn, SignedOut,
+};
 pub use project::{ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued};
 pub use reconcile::{
     ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, WakeRequeued,
@@ -226,6 +229,16 @@ pub enum Fact {
     SignedOut(SignedOut),
     /// A sign-in was refused.
     SignInRefused(SignInRefused),
+    /// Somebody became a member of the org.
+    MemberAdded(MemberAdded),
+    /// The role of a member was changed.
+    MemberRoleChanged(MemberRoleChanged),
+    /// A member was removed, or left.
+    MemberRemoved(MemberRemoved),
+    /// Somebody was invited.
+    InvitationCreated(InvitationCreated),
+    /// An invitation was revoked.
+    InvitationRevoked(InvitationRevoked),
     /// A token was created.
     TokenCreated(TokenCreated),
     /// A token was revoked.

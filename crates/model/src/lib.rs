@@ -15,6 +15,7 @@ pub mod event;
 pub mod finding;
 pub mod freeze;
 pub mod id;
+pub mod invitation;
 pub mod invoice;
 pub mod key;
 mod kind;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::id::{OrgId, TokenId, UserId};
 use crate::org::PLATFORM;
 
-/// What a token's holder may do.
+/// A named set of permissions; `rules::access` says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[derive(Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
@@ -21,17 +21,40 @@ use crate::org::PLATFORM;
 pub enum Role {
     /// Reads.
     Viewer,
+    /// Reads what an org pays.
+    Billing,
     /// Reads and changes services.
     Developer,
+    /// Runs services and projects without seeing their content.
+    Admin,
     /// May do everything in one org.
     Owner,
+    /// Reads every org and the platform, without the content of services.
+    Auditor,
     /// Operates the platform; selects the org with each request.
     Operator,
 }
 
 impl Role {
-    /// Every role, from the least to the most.
-    pub const ALL: [Self; 4] = [Self::Viewer, Self::Developer, Self::Owner, Self::Operator];
+    /// Every role.
+    pub const ALL: [Self; 7] = [
+        Self::Viewer,
+        Self::Billing,
+        Self::Developer,
+        Self::Admin,
+        Self::Owner,
+        Self::Auditor,
+        Self::Operator,
+    ];
+
+    /// Whether it belongs to the platform and acts in every org.
+    #[must_use]
+    pub const fn is_of_platform(self) -> bool {
+        match self {
+            Self::Viewer | Self::Billing | Self::Developer | Self::Admin | Self::Owner => false,
+            Self::Auditor | Self::Operator => true,
+        }
+    }
 }
 
 /// Who acts.
@@ -108,7 +131,7 @@ pub struct Principal {
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The org it has the role in; none for operators.
+    /// The org it has the role in; none for roles of the platform.
     pub org: Option<OrgId>,
     /// The subset of its role's permissions it has; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
@@ -117,7 +140,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The org that its role belongs to: operators belong to the platform.
+    /// The org that its role belongs to; the platform's own for roles of the platform.
     #[must_use]
     pub fn home(&self) -> OrgId {
         self.org.unwrap_or(PLATFORM)
@@ -130,28 +153,40 @@ impl Principal {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Permission {
-    /// Read projects, services and events.
+    /// Read projects, services, members and events.
     Read,
+    /// Read what services contain and print: logs, variables, and the names of secrets.
+    ReadContent,
+    /// Read costs, invoices and the ledger.
+    ReadBilling,
     /// Declare, change and delete services.
     ManageServices,
-    /// Set variables and secrets; their values are never read back.
+    /// Set variables and secrets; the values of secrets are never read back.
     ManageSecrets,
     /// Declare and change projects.
     ManageProjects,
     /// Create and revoke tokens of the org.
     ManageTokens,
-    /// Manage templates, plans, clusters, orgs and quotas.
+    /// Invite people, change their roles and remove them.
+    ManageMembers,
+    /// Read what is shared by all orgs: orgs, findings, wakes, metrics.
+    ReadPlatform,
+    /// Manage templates, plans, clusters, orgs, quotas and invoices.
     ManagePlatform,
 }
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Read,
+        Self::ReadContent,
+        Self::ReadBilling,
         Self::ManageServices,
         Self::ManageSecrets,
         Self::ManageProjects,
         Self::ManageTokens,
+        Self::ManageMembers,
+        Self::ReadPlatform,
         Self::ManagePlatform,
     ];
 }

@@ -1,46 +1,158 @@
-//! Authorization: whether a principal may act in an org, and which tokens it may create and revoke.
+//! Authorization: what a principal may do in an org, and which roles and tokens it may give.
+//!
+//! A role is a set of permissions. The sets are no ladder: one may run services without seeing what they
+//! contain, and one may see what they cost without seeing them at all.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use jiff::Timestamp;
 use trueup_model::id::OrgId;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_model::token::TokenSpec;
 
-/// Whether a principal may do this in this org.
-///
-/// A token of another org is refused as if the org did not exist.
+/// The permissions of a role.
 #[must_use]
-pub fn allows(principal: &Principal, org: OrgId, permission: Permission) -> bool {
-    let in_org = match principal.role {
-        Role::Operator => true,
-        Role::Viewer | Role::Developer | Role::Owner => principal.org == Some(org),
+pub const fn permissions(role: Role) -> &'static [Permission] {
+    use Permission::{
+        ManageMembers, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
+        ReadBilling, ReadContent, ReadPlatform,
     };
-    in_org && granted(principal.role, principal.permissions.as_ref()).contains(&permission)
+    match role {
+        Role::Viewer => &[Read, ReadContent],
+        Role::Billing => &[Read, ReadBilling],
+        Role::Developer => &[Read, ReadContent, ManageServices, ManageSecrets],
+        Role::Admin => &[Read, ManageServices, ManageProjects],
+        Role::Owner => &[
+            Read,
+            ReadContent,
+            ReadBilling,
+            ManageServices,
+            ManageSecrets,
+            ManageProjects,
+            ManageTokens,
+            ManageMembers,
+        ],
+        Role::Auditor => &[Read, ReadBilling, ReadPlatform],
+        Role::Operator => &Permission::ALL,
+    }
 }
 
 /// The permissions of a role, or the subset that a narrowed token keeps.
 #[must_use]
 pub fn granted(role: Role, narrowed: Option<&BTreeSet<Permission>>) -> BTreeSet<Permission> {
-    let included = Permission::ALL.into_iter().filter(|permission| role >= least_role(*permission));
-    included.filter(|permission| narrowed.is_none_or(|only| only.contains(permission))).collect()
+    let all = permissions(role).iter().copied();
+    all.filter(|permission| narrowed.is_none_or(|only| only.contains(permission))).collect()
 }
 
-/// The lowest role that includes a permission.
-#[must_use]
-pub const fn least_role(permission: Permission) -> Role {
-    match permission {
-        Permission::Read => Role::Viewer,
-        Permission::ManageServices | Permission::ManageSecrets => Role::Developer,
-        Permission::ManageProjects | Permission::ManageTokens => Role::Owner,
-        Permission::ManagePlatform => Role::Operator,
+/// The role that a decision is based on, and where it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// The role.
+    pub role: Role,
+    /// The org it was given in; none for the platform.
+    pub org: Option<OrgId>,
+}
+
+/// Why something is allowed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The role includes it.
+    Granted,
+    /// The role does not include it.
+    NotInRole,
+    /// The role includes it, but the token was narrowed to less.
+    Narrowed,
+    /// The role was given in another org.
+    OtherOrg,
+}
+
+/// Whether a principal may do something, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// What was asked for.
+    pub permission: Permission,
+    /// Why it is allowed or not.
+    pub reason: Reason,
+    /// The role that decided.
+    pub binding: Binding,
+}
+
+impl Decision {
+    /// Whether it is allowed.
+    #[must_use]
+    pub const fn allowed(&self) -> bool {
+        matches!(self.reason, Reason::Granted)
     }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (role, permission) = (self.binding.role.into_str(), self.permission.into_str());
+        match self.reason {
+            Reason::Granted => write!(f, "role `{role}` includes `{permission}`"),
+            Reason::NotInRole => write!(f, "role `{role}` does not include `{permission}`"),
+            Reason::Narrowed => {
+                write!(f, "the token is narrowed to fewer permissions than role `{role}` has")
+            }
+            Reason::OtherOrg => write!(f, "role `{role}` was given in another org"),
+        }
+    }
+}
+
+/// Whether a principal may do this in this org.
+///
+/// A role in another org decides as if the org did not exist.
+#[must_use]
+pub fn decide(principal: &Principal, permission: Permission, org: OrgId) -> Decision {
+    let binding = Binding { role: principal.role, org: principal.org };
+    let in_org = principal.role.is_of_platform() || principal.org == Some(org);
+    let narrowed = principal.permissions.as_ref();
+    let reason = if !in_org {
+        Reason::OtherOrg
+    } else if !permissions(principal.role).contains(&permission) {
+        Reason::NotInRole
+    } else if narrowed.is_some_and(|only| !only.contains(&permission)) {
+        Reason::Narrowed
+    } else {
+        Reason::Granted
+    };
+    Decision { permission, reason, binding }
+}
+
+/// The roles that include a permission.
+pub fn roles_with(permission: Permission) -> impl Iterator<Item = Role> {
+    Role::ALL.into_iter().filter(move |role| permissions(*role).contains(&permission))
+}
+
+/// Whether a principal may give somebody this role: it has every permission of the role itself, and only the
+/// platform gives roles of the platform.
+#[must_use]
+pub fn may_give(giver: &Principal, role: Role) -> bool {
+    let own = granted(giver.role, giver.permissions.as_ref());
+    let everything = permissions(role).iter().all(|permission| own.contains(permission));
+    everything && (giver.role.is_of_platform() || !role.is_of_platform())
+}
+
+/// Whether a member may lose their role: another one with the highest role of the org must be left.
+///
+/// The platform may take an org's last owner away, because it can invite a new one. The platform's last
+/// operator stays.
+#[must_use]
+pub fn may_lose_role(
+    principal: &Principal,
+    role: Role,
+    mut others: impl Iterator<Item = Role>,
+) -> bool {
+    let highest = [Role::Owner, Role::Operator];
+    let from_above = principal.role.is_of_platform() && !role.is_of_platform();
+    from_above || !highest.contains(&role) || others.any(|other| other == role)
 }
 
 /// Why a token may not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenRefused {
-    /// The role is above the creator's own.
+    /// The role has permissions that the creator's own role does not have.
     Role,
     /// These permissions are not part of the token's role.
     NotInRole(Vec<Permission>),
@@ -63,7 +175,8 @@ pub fn may_create_token(
     wanted: TokenSpec,
     now: Timestamp,
 ) -> Result<TokenSpec, TokenRefused> {
-    if wanted.role > creator.role {
+    let unlimited = Principal { permissions: None, ..creator.clone() };
+    if !may_give(&unlimited, wanted.role) {
         return Err(TokenRefused::Role);
     }
     let own = granted(creator.role, creator.permissions.as_ref());
@@ -115,7 +228,7 @@ pub fn may_revoke(
     mut others: impl Iterator<Item = Key>,
     now: Timestamp,
 ) -> bool {
-    let from_above = context.role == Role::Operator && target.role != Role::Operator;
+    let from_above = context.role == Role::Operator && !target.role.is_of_platform();
     from_above || !target.can_create_tokens(now) || others.any(|other| other.can_create_tokens(now))
 }
 
@@ -126,7 +239,8 @@ mod tests {
     use trueup_model::principal::PrincipalId;
 
     use Permission::{
-        ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
+        ManageMembers, ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens,
+        Read, ReadBilling, ReadContent, ReadPlatform,
     };
 
     fn principal(role: Role, org: Option<u128>) -> Principal {
@@ -153,26 +267,130 @@ mod tests {
         }
     }
 
+    fn allowed(principal: &Principal, org: OrgId) -> Vec<Permission> {
+        let allowed = |permission: &Permission| decide(principal, *permission, org).allowed();
+        Permission::ALL.into_iter().filter(allowed).collect()
+    }
+
     #[test]
-    fn each_role_has_the_permissions_of_its_row() {
+    fn each_role_has_the_permissions_of_its_row_in_its_own_org() {
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
-        let wants =
-            [Read, ManageServices, ManageSecrets, ManageProjects, ManageTokens, ManagePlatform];
-        let table = [
-            (Role::Viewer, [true, false, false, false, false, false]),
-            (Role::Developer, [true, true, true, false, false, false]),
-            (Role::Owner, [true, true, true, true, true, false]),
+        let content = [Read, ReadContent];
+        let table: [(Role, &[Permission]); 5] = [
+            (Role::Viewer, &content),
+            (Role::Billing, &[Read, ReadBilling]),
+            (Role::Developer, &[Read, ReadContent, ManageServices, ManageSecrets]),
+            (Role::Admin, &[Read, ManageServices, ManageProjects]),
+            (
+                Role::Owner,
+                &[
+                    Read,
+                    ReadContent,
+                    ReadBilling,
+                    ManageServices,
+                    ManageSecrets,
+                    ManageProjects,
+                    ManageTokens,
+                    ManageMembers,
+                ],
+            ),
         ];
         for (role, expected) in table {
-            let got = wants.map(|permission| allows(&principal(role, Some(1)), here, permission));
-            assert_eq!(got, expected, "{role:?}");
-            let elsewhere =
-                wants.map(|permission| allows(&principal(role, Some(2)), here, permission));
-            assert_eq!(elsewhere, [false; 6], "{role:?} of another org");
+            assert_eq!(allowed(&principal(role, Some(1)), here), expected, "{role:?}");
+            assert_eq!(allowed(&principal(role, Some(2)), here), [], "{role:?} of another org");
         }
-        let everything =
-            wants.map(|permission| allows(&principal(Role::Operator, None), here, permission));
-        assert_eq!(everything, [true; 6]);
+        assert_eq!(allowed(&principal(Role::Operator, None), here), Permission::ALL);
+        let reads = [Read, ReadBilling, ReadPlatform];
+        assert_eq!(allowed(&principal(Role::Auditor, None), here), reads);
+    }
+
+    /// The lifecycle without the content, and the bill without either.
+    #[test]
+    fn roles_are_no_ladder() {
+        let has = |role: Role, permission| permissions(role).contains(&permission);
+        assert!(has(Role::Admin, ManageServices) && !has(Role::Admin, ReadContent));
+        assert!(has(Role::Viewer, ReadContent) && !has(Role::Viewer, ManageServices));
+        assert!(has(Role::Billing, ReadBilling) && !has(Role::Developer, ReadBilling));
+        for role in Role::ALL {
+            assert!(has(role, Read), "{role:?}");
+            assert_eq!(has(role, ReadPlatform), role.is_of_platform(), "{role:?}");
+        }
+        assert_eq!(
+            roles_with(ReadContent).collect::<Vec<_>>(),
+            [Role::Viewer, Role::Developer, Role::Owner, Role::Operator]
+        );
+    }
+
+    #[test]
+    fn decision_names_its_reason_and_its_binding() {
+        let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
+        let viewer = principal(Role::Viewer, Some(1));
+        let narrow = Principal { permissions: Some(BTreeSet::from([Read])), ..viewer.clone() };
+        for (principal, permission, org, reason, said) in [
+            (&viewer, Read, here, Reason::Granted, "role `viewer` includes `read`"),
+            (
+                &viewer,
+                ManageTokens,
+                here,
+                Reason::NotInRole,
+                "role `viewer` does not include `manage_tokens`",
+            ),
+            (
+                &narrow,
+                ReadContent,
+                here,
+                Reason::Narrowed,
+                "the token is narrowed to fewer permissions than role `viewer` has",
+            ),
+            (
+                &viewer,
+                Read,
+                OrgId::from_uuid(uuid::Uuid::from_u128(2)),
+                Reason::OtherOrg,
+                "role `viewer` was given in another org",
+            ),
+        ] {
+            let decision = decide(principal, permission, org);
+            assert_eq!((decision.reason, decision.to_string().as_str()), (reason, said));
+            assert_eq!(decision.binding, Binding { role: Role::Viewer, org: Some(here) });
+        }
+    }
+
+    #[test]
+    fn nobody_gives_a_role_with_more_than_their_own() {
+        let gives = |giver: Role, org| -> Vec<Role> {
+            let giver = principal(giver, org);
+            Role::ALL.into_iter().filter(|role| may_give(&giver, *role)).collect()
+        };
+        let tenants = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
+        assert_eq!(gives(Role::Owner, Some(1)), tenants);
+        assert_eq!(gives(Role::Operator, None), Role::ALL);
+        assert_eq!(gives(Role::Admin, Some(1)), [Role::Admin]);
+        assert_eq!(gives(Role::Developer, Some(1)), [Role::Viewer, Role::Developer]);
+        assert_eq!(gives(Role::Auditor, None), [Role::Billing, Role::Auditor]);
+        let narrow = Principal {
+            permissions: Some(BTreeSet::from([Read, ManageMembers])),
+            ..principal(Role::Owner, Some(1))
+        };
+        assert!(!may_give(&narrow, Role::Viewer));
+    }
+
+    #[test]
+    fn last_owner_and_last_operator_keep_their_role() {
+        let (owner, operator) = (principal(Role::Owner, Some(1)), principal(Role::Operator, None));
+        for (who, role, others, expected) in [
+            (&owner, Role::Owner, vec![], false),
+            (&owner, Role::Owner, vec![Role::Admin, Role::Viewer], false),
+            (&owner, Role::Owner, vec![Role::Owner], true),
+            (&owner, Role::Admin, vec![], true),
+            (&operator, Role::Owner, vec![], true),
+            (&operator, Role::Operator, vec![Role::Auditor], false),
+            (&operator, Role::Operator, vec![Role::Operator], true),
+            (&operator, Role::Auditor, vec![], true),
+        ] {
+            let case = format!("{role:?} {others:?}");
+            assert_eq!(may_lose_role(who, role, others.into_iter()), expected, "{case}");
+        }
     }
 
     #[test]
@@ -180,17 +398,18 @@ mod tests {
         let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
         let only = BTreeSet::from([Read, ManagePlatform]);
         let narrow = Principal { permissions: Some(only), ..principal(Role::Owner, Some(1)) };
-        let allowed: Vec<Permission> =
-            Permission::ALL.into_iter().filter(|wanted| allows(&narrow, here, *wanted)).collect();
-        assert_eq!(allowed, [Read]);
+        assert_eq!(allowed(&narrow, here), [Read]);
     }
 
     /// Every creator against every token: a created token never exceeds its creator.
     #[test]
     fn created_tokens_never_exceed_their_creator() {
+        // Every set of the six permissions that distinguish the roles most.
+        let some =
+            [Read, ReadContent, ManageServices, ManageProjects, ManageTokens, ManagePlatform];
         let sets: Vec<Option<BTreeSet<Permission>>> = (0..64_u32)
             .map(|bits| {
-                let chosen = (0..).zip(Permission::ALL).filter(|(bit, _)| bits & (1 << bit) != 0);
+                let chosen = (0..).zip(some).filter(|(bit, _)| bits & (1 << bit) != 0);
                 Some(chosen.map(|(_, permission)| permission).collect())
             })
             .chain([None])
@@ -217,7 +436,9 @@ mod tests {
                         assert!(
                             has.is_subset(&granted(creator.role, creator.permissions.as_ref()))
                         );
-                        assert!(token.role <= creator.role);
+                        let role = granted(token.role, None);
+                        assert!(role.is_subset(&granted(creator.role, None)));
+                        assert!(creator.role.is_of_platform() || !token.role.is_of_platform());
                         assert!(token.expires_at.is_some_and(|end| end <= at(100)));
                     }
                 }
@@ -241,7 +462,7 @@ mod tests {
         );
         assert_eq!(
             try_it(&narrow, token(Role::Developer, None, None)),
-            Err(TokenRefused::Permissions(vec![ManageServices, ManageSecrets]))
+            Err(TokenRefused::Permissions(vec![ReadContent, ManageServices, ManageSecrets]))
         );
         assert_eq!(
             try_it(&owner, token(Role::Viewer, None, Some(101))),
@@ -250,7 +471,7 @@ mod tests {
         assert_eq!(try_it(&owner, token(Role::Viewer, None, Some(10))), Err(TokenRefused::Past));
         let inherited = try_it(&owner, token(Role::Viewer, None, None)).unwrap();
         assert_eq!(inherited.expires_at, Some(at(100)));
-        let unlimited = try_it(&narrow, token(Role::Viewer, None, None)).unwrap();
+        let unlimited = try_it(&narrow, token(Role::Viewer, Some(&[Read]), None)).unwrap();
         assert_eq!(unlimited.expires_at, None);
     }
     #[test]

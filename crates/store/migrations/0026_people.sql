@@ -52,6 +52,37 @@ create table sign_in_attempts (
     since    timestamptz not null
 );
 
+-- A single-use offer of a membership, for one address. Its code is in the mail alone.
+create table invitations (
+    id          uuid primary key,
+    org_id      uuid not null references orgs (id),
+    email       text not null check (email = lower(email)),
+    role        text not null,
+    hash        bytea not null constraint invitations_hash_key unique,
+    -- The user or token that invited: its right to do so is checked again when the invitation is accepted.
+    inviter_id  uuid not null,
+    created_at  timestamptz not null,
+    expires_at  timestamptz not null,
+    accepted_at timestamptz,
+    -- Who accepted.
+    user_id     uuid references users (id),
+    revoked_at  timestamptz,
+    constraint invitations_role_of_org check (
+        case when org_id = '00000000-0000-0000-0000-000000000000' then role in ('operator', 'auditor')
+             else role in ('viewer', 'billing', 'developer', 'admin', 'owner') end),
+    constraint invitations_end_once check (accepted_at is null or revoked_at is null)
+);
+-- One address has one open invitation of an org.
+create unique index invitations_open on invitations (org_id, email)
+    where accepted_at is null and revoked_at is null;
+
+-- The code that creates the first account of an install without demo data.
+create table setup_codes (
+    hash       bytea primary key,
+    created_at timestamptz not null,
+    used_at    timestamptz
+);
+
 -- The user that created a token: it ends with their membership.
 alter table tokens add column user_id uuid references users (id),
     drop constraint tokens_role_check,
@@ -64,7 +95,8 @@ grant select (user_id) on tokens to trueup_app;
 do $$
 declare t text;
 begin
-    foreach t in array array['users', 'memberships', 'sessions', 'sign_in_attempts'] loop
+    foreach t in array array['users', 'memberships', 'sessions', 'sign_in_attempts', 'invitations',
+                             'setup_codes'] loop
         execute format('alter table %I enable row level security', t);
         execute format('alter table %I force row level security', t);
         execute format('create policy owner_all on %I to trueup_owner using (true) with check (true)', t);
@@ -77,6 +109,8 @@ begin
 end $$;
 create policy app_org on memberships to trueup_app
     using (org_id = trueup_org()) with check (org_id = trueup_org());
+create policy app_org on invitations to trueup_app
+    using (org_id = trueup_org()) with check (org_id = trueup_org());
 create policy app_members on users for select to trueup_app
     using (exists (select from memberships m where m.user_id = users.id and m.org_id = trueup_org()));
 
@@ -85,17 +119,55 @@ grant select, insert, update (role, removed_at) on memberships to trueup_app;
 grant select (id, user_id, token_id, created_at, used_at, expires_at, revoked_at),
       insert, update (used_at, revoked_at) on sessions to trueup_app;
 grant select, insert, update on sign_in_attempts to trueup_app;
+grant select (id, org_id, email, role, inviter_id, created_at, expires_at, accepted_at, user_id, revoked_at),
+      insert, update (accepted_at, user_id, revoked_at) on invitations to trueup_app;
 
--- Whose password to check, asked before anybody is known. Users without a membership cannot sign in.
-create function find_login(wanted text) returns table (id uuid, password_hash text)
+-- Whose password to check, asked before anybody is known; and whether the user has a role anywhere: others cannot
+-- sign in, but may accept an invitation.
+create function find_login(wanted text) returns table (id uuid, password_hash text, is_member boolean)
     language sql stable security definer set search_path = pg_catalog, public
     begin atomic
-        select u.id, u.password_hash from users u
-        where u.email = wanted
-          and exists (select from memberships m where m.user_id = u.id and m.removed_at is null);
+        select u.id, u.password_hash,
+               exists (select from memberships m where m.user_id = u.id and m.removed_at is null)
+        from users u where u.email = wanted;
     end;
 revoke execute on function find_login from public;
 grant execute on function find_login to trueup_app;
+
+-- The open invitation with this code, and the role that its inviter has today: in that org, of the platform, or of
+-- the token.
+create function find_invitation(invitation_hash bytea, now timestamptz)
+    returns table (id uuid, org_id uuid, org_name text, email text, role text,
+                   inviter_role text, inviter_permissions text[])
+    language sql stable security definer set search_path = pg_catalog, public
+    begin atomic
+        select i.id, i.org_id, o.name, i.email, i.role, coalesce(own.role, everywhere.role, t.role), t.permissions
+        from invitations i
+        join orgs o on o.id = i.org_id and o.deleting_at is null
+        left join memberships own
+            on own.user_id = i.inviter_id and own.org_id = i.org_id and own.removed_at is null
+        left join memberships everywhere
+            on everywhere.user_id = i.inviter_id and everywhere.removed_at is null
+               and everywhere.org_id = '00000000-0000-0000-0000-000000000000'
+        left join tokens t
+            on t.id = i.inviter_id and t.revoked_at is null and (t.expires_at is null or t.expires_at > now)
+        where i.hash = invitation_hash and i.accepted_at is null and i.revoked_at is null and i.expires_at > now;
+    end;
+revoke execute on function find_invitation from public;
+grant execute on function find_invitation to trueup_app;
+
+-- Uses the code of the first account up. There is none once anybody has an account.
+create function use_setup_code(code_hash bytea, now timestamptz) returns boolean
+    language sql security definer set search_path = pg_catalog, public
+    begin atomic
+        with used as (
+            update setup_codes c set used_at = now
+            where c.hash = code_hash and c.used_at is null and not exists (select from users)
+            returning c.hash)
+        select exists (select from used);
+    end;
+revoke execute on function use_setup_code from public;
+grant execute on function use_setup_code to trueup_app;
 
 -- Whose session it is: one row for each membership of its user, or the row of its token.
 create function authenticate_session(session_hash bytea, now timestamptz)

@@ -20,8 +20,10 @@ mod finding;
 pub(crate) mod freeze;
 mod generation;
 pub(crate) mod idempotency;
+mod invitation;
 mod invoice;
 mod lock;
+mod member;
 mod org;
 mod plan;
 mod preview_request;
@@ -31,6 +33,7 @@ mod routing;
 mod secret;
 mod service;
 mod session;
+mod setup;
 mod template;
 mod token;
 mod variable;
@@ -58,6 +61,7 @@ pub use credit::CreditRequest;
 pub use domain::DomainRequest;
 pub use endpoint::{EndpointRequest, EndpointTarget};
 pub use entry::EntryKind;
+pub use invitation::{Acceptance, Account, CreatedInvitation, InvitationSpec};
 pub use invoice::InvoiceRequest;
 pub use project::ProjectForce;
 pub use secret::SecretRequest;
@@ -125,6 +129,15 @@ pub enum Refusal {
     /// The admission rules refuse it.
     #[error("refused by the admission rules")]
     Refused(Refused),
+    /// The code of an invitation or of the set-up is not valid, or was used.
+    #[error("the code is not valid")]
+    CodeNotValid,
+    /// The role has permissions that the caller does not have.
+    #[error("the role has more permissions than the caller")]
+    RoleNotGiven,
+    /// The person is a member already.
+    #[error("already a member")]
+    AlreadyMember,
     /// The org is being deleted.
     #[error("the org is being deleted")]
     OrgBeingDeleted,

@@ -62,6 +62,8 @@ pub struct Login {
     pub user: UserId,
     /// The hash, with its parameters.
     pub password_hash: String,
+    /// Whether the user has a role anywhere: others cannot sign in.
+    pub is_member: bool,
 }
 
 impl std::fmt::Debug for Login {
@@ -102,12 +104,15 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn find_login(&self, email: Option<&EmailAddress>) -> Result<Option<Login>, Error> {
-        let found: Option<(Uuid, String)> =
-            sqlx::query_as("select id, password_hash from find_login($1)")
+        let found: Option<(Uuid, String, bool)> =
+            sqlx::query_as("select id, password_hash, is_member from find_login($1)")
                 .bind(email.map_or("", EmailAddress::as_str))
                 .fetch_optional(self.pool())
                 .await?;
-        let login = |(id, password_hash)| Login { user: UserId::from_uuid(id), password_hash };
+        let login = |(id, password_hash, is_member)| {
+            let user = UserId::from_uuid(id);
+            Login { user, password_hash, is_member }
+        };
         Ok(found.map(login))
     }
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
+use crate::db::setup::token_hash;
 use crate::{Error, Setup};
 
 /// A user that an install begins with.
@@ -44,6 +45,31 @@ impl Setup {
         .fetch_one(self.pool())
         .await?;
         Ok(UserId::from_uuid(id))
+    }
+
+    /// Whether anybody has an account.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn has_users(&self) -> Result<bool, Error> {
+        let (any,): (bool,) =
+            sqlx::query_as("select exists (select from users)").fetch_one(self.pool()).await?;
+        Ok(any)
+    }
+
+    /// Makes this code valid for the first account.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_setup_code(&self, code: &str, now: Timestamp) -> Result<(), Error> {
+        sqlx::query(
+            "insert into setup_codes (hash, created_at) values ($1, $2) on conflict do nothing",
+        )
+        .bind(token_hash(code))
+        .bind(sql(now))
+        .execute(self.pool())
+        .await?;
+        Ok(())
     }
 
     /// Gives a user a role in an org, unless they have one or had one there: a removed member stays

@@ -9,14 +9,19 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use trueup_model::invitation::SETUP_PREFIX;
+use trueup_model::secret::SecretValue;
 use trueup_rules::envelope::Keyring;
 use trueup_rules::render::proof::derive;
-use trueup_store::{RolePasswords, new_token};
+use trueup_store::{RolePasswords, new_code, new_token};
 
 use trueup_cli::clock;
 
 /// File name prefix of rotated secrets keys; the key's number follows.
 const SECRETS_KEY: &str = "secrets.key.";
+
+/// The file of the code that creates the first account.
+const SETUP_CODE: &str = "setup.code";
 
 /// The data directory.
 #[derive(Debug, Clone)]
@@ -80,6 +85,39 @@ impl Install {
 
     pub(crate) fn operator_token_file(&self) -> PathBuf {
         self.dir.join("operator.token")
+    }
+
+    /// Where mail is written.
+    pub(crate) fn outbox(&self) -> PathBuf {
+        self.dir.join("outbox")
+    }
+
+    pub(crate) fn owner_password_file(&self) -> PathBuf {
+        self.dir.join("owner.password")
+    }
+
+    /// The password of the demo org's owner, created on first use.
+    pub(crate) fn owner_password(&self) -> anyhow::Result<SecretValue> {
+        let password = self.secret("owner.password", || new_code("").reveal()[..24].to_owned())?;
+        Ok(password.into())
+    }
+
+    /// The code that creates the first account, created on first use.
+    pub(crate) fn setup_code(&self) -> anyhow::Result<SecretValue> {
+        let code = self.secret(SETUP_CODE, || new_code(SETUP_PREFIX).reveal().to_owned())?;
+        Ok(code.into())
+    }
+
+    /// The code that creates the first account, if there is one.
+    pub(crate) fn open_setup_code(&self) -> Option<SecretValue> {
+        let text = fs::read_to_string(self.dir.join(SETUP_CODE)).ok()?;
+        Some(text.trim().to_owned().into())
+    }
+
+    /// Removes the code that creates the first account: there is one.
+    pub(crate) fn forget_setup_code(&self) {
+        // It is worth nothing any more, whether the file is removed or not.
+        fs::remove_file(self.dir.join(SETUP_CODE)).ok();
     }
 
     /// The master key, created on first use.

@@ -6,10 +6,14 @@
 mod keys;
 mod listen;
 mod logs;
+mod outbox;
 mod parts;
 mod recognise;
 mod seed;
 
+pub(crate) use seed::OWNER;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +45,7 @@ use trueup_model::secret::SecretValue;
 
 use keys::LiveKeys;
 use listen::Listeners;
+use outbox::Outbox;
 use recognise::{Unrecognised, recognise};
 
 /// The name of the database.
@@ -139,6 +144,7 @@ struct System {
     master_key: [u8; 32],
     keys: LiveKeys,
     holder: String,
+    outbox: PathBuf,
 }
 
 impl System {
@@ -173,6 +179,7 @@ impl System {
             master_key,
             keys,
             holder: install.holder()?,
+            outbox: install.outbox(),
         })
     }
 
@@ -187,6 +194,7 @@ impl System {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let billing = Arc::new(options.config.billing.clone());
+        let url = listeners.local_url()?;
         let state = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -197,13 +205,16 @@ impl System {
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
             passwords: Passwords::new(Cost::RECOMMENDED)?,
+            mail: Arc::new(Outbox {
+                folder: self.outbox.clone(),
+                address: options.config.public_address().unwrap_or_else(|| url.clone()),
+            }),
             logs: self.logs(),
             billing: Arc::clone(&billing),
             spend: SpendCache::default(),
             dashboard: Dashboard::new(trueup_dashboard::FILES),
         };
         let router = trueup_http::router(state);
-        let url = listeners.local_url()?;
         let server = listeners.serve(router, &options.config, self.clock(), stop.clone());
         let announce = async {
             let announced = self.announce(url, options, ready).await;

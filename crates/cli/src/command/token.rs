@@ -25,7 +25,7 @@ enum Command {
     Create {
         /// Name of the token, such as the person or program that uses it
         name: String,
-        /// viewer, developer, owner, or operator
+        /// viewer, billing, developer, admin or owner; of the platform: auditor or operator
         #[arg(long, default_value = "viewer")]
         role: String,
         /// Limit the token to this permission of its role (may be given more than once)

@@ -7,15 +7,16 @@ use trueup_model::event::{
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
     DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
     DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, InvoiceIssued, InvoicePaid, InvoiceVoided, OrgCreated,
-    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
-    ProjectDeleteQueued, ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked,
-    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut,
-    Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted,
-    VariableSet, WakeRequeued, wire_source,
+    FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid,
+    InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued,
+    PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued,
+    ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred,
+    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
+    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated,
+    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -199,6 +200,22 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::SignInRefused(SignInRefused { user }) => {
             let user = user.map_or_else(|| "unknown address".to_owned(), |user| user.to_string());
             (Paint::Busy, "sign-in refused", user)
+        }
+        Fact::MemberAdded(MemberAdded { user, role, .. }) => {
+            (Paint::Strong, "member added", format!("{user} as {role}"))
+        }
+        Fact::MemberRoleChanged(MemberRoleChanged { user, from, to, principal }) => {
+            let detail = format!("{user} from {from} to {to}{}", by(principal));
+            (Paint::Strong, "role changed", detail)
+        }
+        Fact::MemberRemoved(MemberRemoved { user, principal }) => {
+            (Paint::Strong, "member removed", format!("{user}{}", by(principal)))
+        }
+        Fact::InvitationCreated(InvitationCreated { invitation, role, principal }) => {
+            (Paint::Busy, "invited", format!("{invitation} as {role}{}", by(principal)))
+        }
+        Fact::InvitationRevoked(InvitationRevoked { invitation, principal }) => {
+            (Paint::Busy, "invitation revoked", format!("{invitation}{}", by(principal)))
         }
         Fact::TokenCreated(TokenCreated { token, name, role, principal }) => {
             let token = name.clone().unwrap_or_else(|| token.to_string());

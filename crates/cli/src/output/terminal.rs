@@ -5,6 +5,9 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use trueup_model::secret::SecretValue;
+
 use crate::output::human::clean;
 use crate::output::style::{Paint, Style};
 
@@ -78,6 +81,28 @@ impl Terminal {
         let mut err = io::stderr().lock();
         write!(err, "\r\u{1b}[2K{}", self.err.paint(Paint::Faint, text))?;
         err.flush()
+    }
+
+    /// Reads one line with a secret from stdin. On a terminal the prompt is shown, and the line is not.
+    pub fn secret(self, prompt: &str) -> io::Result<SecretValue> {
+        let stdin = io::stdin();
+        let mut line = String::new();
+        if stdin.is_terminal() {
+            let mut err = io::stderr().lock();
+            write!(err, "{prompt}: ")?;
+            err.flush()?;
+            let before = tcgetattr(&stdin)?;
+            let mut hidden = before.clone();
+            hidden.local_modes.remove(LocalModes::ECHO);
+            tcsetattr(&stdin, OptionalActions::Now, &hidden)?;
+            let read = stdin.lock().read_line(&mut line);
+            tcsetattr(&stdin, OptionalActions::Now, &before)?;
+            writeln!(err)?;
+            read?;
+        } else {
+            stdin.lock().read_line(&mut line)?;
+        }
+        Ok(line.trim_end_matches(['\r', '\n']).to_owned().into())
     }
 
     /// Asks for confirmation; `None` if stdin or stderr is not a terminal.

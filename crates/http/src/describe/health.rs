@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 use trueup_api::Code;
 
 use crate::AppState;
-use crate::front::caller::Operator;
+use crate::front::caller::PlatformReader;
 use crate::front::problem::{Answer, Failure};
 
 /// Liveness: the process runs.
@@ -24,7 +24,7 @@ pub(crate) async fn ready(State(state): State<AppState>) -> Answer<&'static str>
 /// The metrics in the OpenMetrics format.
 pub(crate) async fn metrics(
     State(state): State<AppState>,
-    _operator: Operator,
+    _reader: PlatformReader,
 ) -> Answer<Response> {
     let mut text = String::new();
     encode(&mut text, &state.registry)

@@ -9,10 +9,10 @@ use utoipa_axum::routes;
 use crate::describe::{error_page, health, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, billing, budget, cluster, comparison, conflict, cost, credit, document, domain,
-    drift, endpoint, event, finding, freeze, invoice, ledger, log, lookup, operation, org,
-    overview, plan, preview_request, project, quota, receipt, release, secret, service, session,
-    template, token, transition, variable, volume, wake, why,
+    AppState, access, billing, budget, cluster, comparison, conflict, cost, credit, document,
+    domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup,
+    member, operation, org, overview, plan, preview_request, project, quota, receipt, release,
+    secret, service, session, setup, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -167,6 +167,13 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(watch::event_watch))
         .routes(routes!(session::session_get, session::session_create, session::session_delete))
         .routes(routes!(session::session_create_by_token))
+        .routes(routes!(setup::setup_create))
+        .routes(routes!(member::member_list))
+        .routes(routes!(member::member_put, member::member_delete))
+        .routes(routes!(invitation::invitation_list, invitation::invitation_create))
+        .routes(routes!(invitation::invitation_accept))
+        .routes(routes!(invitation::invitation_revoke))
+        .routes(routes!(access::access_check))
         .routes(routes!(token::whoami))
         .routes(routes!(token::token_list, token::token_create))
         .routes(routes!(token::token_revoke))

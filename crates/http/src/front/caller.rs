@@ -11,7 +11,7 @@ use trueup_api::Code;
 use trueup_model::OrgId;
 use trueup_model::name::MAX_LEN;
 use trueup_model::org::PLATFORM;
-use trueup_model::principal::{Permission, Principal, Role};
+use trueup_model::principal::{Permission, Principal};
 use trueup_model::session::{Holder, PREFIX, Session};
 use trueup_rules::access;
 use trueup_store::LiveCredential;
@@ -53,13 +53,16 @@ impl fmt::Debug for Caller {
 impl Caller {
     /// Checks that the caller has a permission.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
-        if access::allows(&self.principal, self.org, permission) {
+        let decision = access::decide(&self.principal, permission, self.org);
+        if decision.allowed() {
             return Ok(());
         }
-        let (wanted, role) = (permission.into_str(), access::least_role(permission).into_str());
+        let roles: Vec<String> =
+            access::roles_with(permission).map(|role| format!("`{}`", role.into_str())).collect();
+        let (wanted, roles) = (permission.into_str(), roles.join(", "));
         Err(Failure::new(
             Code::Forbidden,
-            format!("permission `{wanted}` required; use a token with it (role `{role}`)"),
+            format!("permission `{wanted}` required: {decision}; roles with it are {roles}"),
         ))
     }
 
@@ -80,7 +83,7 @@ impl FromRequestParts<AppState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let Scope(caller) = Scope::from_request_parts(parts, state).await?;
         if caller.org == PLATFORM && !parts.headers.contains_key(ORG) {
-            let detail = "an operator token needs an org: name one in the header `Trueup-Org`";
+            let detail = "a role of the platform needs an org: name one in the header `Trueup-Org`";
             return Err(Failure::new(Code::BadRequest, detail));
         }
         Ok(caller)
@@ -146,22 +149,16 @@ impl FromRequestParts<AppState> for SignedIn {
     }
 }
 
-/// A caller with an operator token that may read the platform.
+/// A caller that may read the platform.
 #[derive(Debug)]
-pub(crate) struct Operator;
+pub(crate) struct PlatformReader;
 
-impl FromRequestParts<AppState> for Operator {
+impl FromRequestParts<AppState> for PlatformReader {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let Scope(caller) = Scope::from_request_parts(parts, state).await?;
-        let principal = &caller.principal;
-        if principal.role == Role::Operator && access::allows(principal, PLATFORM, Permission::Read)
-        {
-            Ok(Self)
-        } else {
-            Err(Failure::new(Code::Forbidden, "operator token required"))
-        }
+        caller.must(Permission::ReadPlatform).map(|()| Self)
     }
 }
 

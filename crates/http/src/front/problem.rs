@@ -144,6 +144,19 @@ impl From<Refusal> for Failure {
                 "wait until the deletion is complete (`trueup watch NAME --until deleted`, \
                  `trueup get project NAME`), then declare it again",
             ),
+            Refusal::CodeNotValid => Self::new(
+                Code::Unauthenticated,
+                "the code is not valid: it was used, revoked, has expired, or is incomplete; ask for a \
+                 new one",
+            ),
+            Refusal::RoleNotGiven => Self::new(
+                Code::Forbidden,
+                "you cannot give or take a role with more permissions than your own; ask an owner",
+            ),
+            Refusal::AlreadyMember => Self::new(
+                Code::NameTaken,
+                "this person is a member already; `trueup members role` changes the role",
+            ),
             Refusal::OrgBeingDeleted => Self::new(
                 Code::BeingDeleted,
                 "the org is being deleted; nothing new is accepted in it",
@@ -182,7 +195,8 @@ impl From<Refusal> for Failure {
             Refusal::TokenSpec(why) => token_refused(&why),
             Refusal::LastOwner => Self::new(
                 Code::LastOwner,
-                "first create another owner token (`trueup token create NAME --role owner`)",
+                "first make somebody else an owner (`trueup members role`), or create another owner \
+                 token (`trueup token create NAME --role owner`)",
             ),
             Refusal::Withdrawn => Self::new(
                 Code::VerificationWithdrawn,

@@ -39,7 +39,7 @@ pub(crate) async fn invoice_document(
     Path(invoice): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Response> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let found = state.app.find_invoice(caller.org, &invoice).await?;
     let found = found.ok_or_else(|| Failure::not_found("invoice"))?;
     let (kind, ending, file) = match wanted.format {

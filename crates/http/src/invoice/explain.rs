@@ -28,7 +28,7 @@ pub(crate) async fn invoice_explain(
     caller: Caller,
     Path((invoice, line)): Path<(String, String)>,
 ) -> Answer<Json<LineExplanation>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let found = state.app.explain_line(caller.org, (&invoice, &line), &state.billing).await?;
     let found = found.ok_or_else(|| Failure::not_found("invoice line"))?;
     Ok(Json(shown(found)))

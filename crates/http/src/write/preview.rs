@@ -5,18 +5,26 @@ use trueup_api::plan::Amount;
 use trueup_api::preview::{
     Preview, PreviewField, PreviewObject, PreviewUnit, PreviewUnitKind, PreviewVerb,
 };
+use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order, Unit};
 use trueup_model::plan::Plan;
 use trueup_model::service::DesiredState;
 use trueup_rules::preview::{FieldChange, ObjectDiff, Verb, changes, cost, replaces_pods};
 use trueup_store::{DryRunResult, DryRunUnit};
 
-pub(crate) fn of(dry_run: DryRunResult, changed: bool, result: Value) -> Preview {
+/// The preview; without `content` it does not name variables, nor show their values.
+pub(crate) fn of(dry_run: DryRunResult, changed: bool, result: Value, content: bool) -> Preview {
     let DryRunResult { units, quota } = dry_run;
+    let mut units: Vec<PreviewUnit> = units.iter().map(unit).collect();
+    for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
+        if !content && matches!(object.kind, Kind::ConfigMap | Kind::Secret) {
+            object.fields.clear();
+        }
+    }
     Preview {
         changed,
         result: Some(result).filter(|result| !result.is_null()),
-        units: units.iter().map(unit).collect(),
+        units,
         quota: quota.as_ref().map(crate::quota::view),
     }
 }

@@ -265,7 +265,8 @@ impl WriteRequest {
     ) -> Answer<Response> {
         if let Some(dry_run) = self.dry_run {
             let shown = serde_json::to_value(shown).unwrap_or_default();
-            let preview = preview::of(dry_run.seen(), changed, shown);
+            let content = self.caller.must(Permission::ReadContent).is_ok();
+            let preview = preview::of(dry_run.seen(), changed, shown, content);
             return Ok(Json(preview).into_response());
         }
         if changed {

@@ -3,9 +3,8 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::front::{Front, OPERATOR, OWNER, Reply, WEB};
+use crate::front::{Front, OPERATOR, Reply, WEB};
 use crate::recipe::{UNCHANGED, operations, prepare, stage};
-use trueup_model::principal::Role;
 
 #[tokio::test]
 async fn dry_run_of_every_write_saves_nothing() {
@@ -14,7 +13,7 @@ async fn dry_run_of_every_write_saves_nothing() {
     for operation in operations().iter().filter(|one| one.method != Method::GET) {
         let name = operation.recipe.operation;
         assert!(operation.queries.contains(&"dry_run".to_owned()), "{name} documents no dry_run");
-        let token = if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER };
+        let token = operation.recipe.caller();
         let path = format!("{}?dry_run=true", operation.address(&things));
         let own;
         let (front, body) = if operation.recipe.operation.ends_with("_force_delete") {

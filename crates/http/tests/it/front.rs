@@ -15,7 +15,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use trueup_http::{
-    AppState, Dashboard, NoLogs, Passwords, ReadRepair, SpendCache, Streams, router,
+    AppState, Dashboard, NoLogs, NoMail, Passwords, ReadRepair, SpendCache, Streams, router,
 };
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
@@ -29,6 +29,9 @@ use crate::documented;
 pub(crate) const OWNER: &str = "the-owner";
 pub(crate) const DEVELOPER: &str = "the-developer";
 pub(crate) const VIEWER: &str = "the-viewer";
+pub(crate) const BILLING: &str = "the-bookkeeper";
+pub(crate) const ADMIN: &str = "the-admin";
+pub(crate) const AUDITOR: &str = "the-auditor";
 pub(crate) const OPERATOR: &str = "the-operator";
 /// The owner of another org.
 pub(crate) const STRANGER: &str = "the-stranger";
@@ -61,6 +64,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         streams: Streams::default(),
         read_repair: ReadRepair::default(),
         passwords: Passwords::new(CHEAP).unwrap(),
+        mail: Arc::new(NoMail),
         logs: Arc::new(NoLogs),
         billing: Arc::default(),
         spend: SpendCache::default(),
@@ -78,7 +82,10 @@ impl Front {
             (OWNER, Role::Owner, Some(db.org)),
             (DEVELOPER, Role::Developer, Some(db.org)),
             (VIEWER, Role::Viewer, Some(db.org)),
+            (BILLING, Role::Billing, Some(db.org)),
+            (ADMIN, Role::Admin, Some(db.org)),
             (OPERATOR, Role::Operator, None),
+            (AUDITOR, Role::Auditor, None),
             (STRANGER, Role::Owner, Some(other_org)),
         ];
         for (token, role, org) in tokens {

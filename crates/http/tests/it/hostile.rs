@@ -13,7 +13,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 use trueup_http::router;
-use trueup_model::principal::Role;
 
 use crate::front::{Front, OPERATOR, OWNER, PATIENCE, STRANGER, TestRequest, WEB};
 use crate::recipe::{Operation, all_operations, operations, stage};
@@ -83,7 +82,7 @@ fn encoded(text: &str) -> String {
 }
 
 fn caller(operation: &Operation) -> &'static str {
-    if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER }
+    operation.recipe.caller()
 }
 
 async fn survives(request: TestRequest, context: &str) {

@@ -46,6 +46,8 @@ mod overview;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
+mod people;
+#[cfg(test)]
 mod price;
 #[cfg(test)]
 mod problem;

@@ -1,7 +1,7 @@
 //! A valid call of each operation. Add new operations to this list.
 //!
 //! The tests of `coverage` and `hostile` read the OpenAPI document and call every operation. They
-//! need the least role and a valid body of each operation ([`RECIPES`]), and an existing object for
+//! need the permissions and a valid body of each operation ([`RECIPES`]), and an existing object for
 //! each `{placeholder}` in a path (`things`).
 
 use axum::http::Method;
@@ -10,10 +10,15 @@ use trueup_http::document;
 use trueup_model::Clock;
 use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};
+use trueup_model::principal::Permission::{
+    self, ManageBilling, ManageMembers, ManagePlatform, ManageProjects, ManageSecrets,
+    ManageServices, ManageTokens, Read, ReadBilling, ReadContent, ReadPlatform,
+};
 use trueup_model::principal::Role;
+use trueup_rules::access::permissions;
 
 use crate::drift::{diverged, fought_over};
-use crate::front::{Front, OPERATOR, TestRequest, WEB, web};
+use crate::front::{AUDITOR, Front, OPERATOR, OWNER, TestRequest, WEB, web};
 use crate::invoice::{invoiced, used};
 use crate::receipt::deleted_project;
 
@@ -31,8 +36,8 @@ pub(crate) enum Takes {
 pub(crate) struct Recipe {
     /// Its operationId.
     pub(crate) operation: &'static str,
-    /// The least role that may call it.
-    pub(crate) least: Role,
+    /// The permissions that it needs.
+    pub(crate) needs: &'static [Permission],
     /// A body that is accepted.
     pub(crate) body: Option<fn() -> Value>,
     /// Whether its path names an object that need not exist: another org creates its own.
@@ -44,18 +49,28 @@ pub(crate) struct Recipe {
 }
 
 const fn reads(operation: &'static str) -> Recipe {
-    changes(operation, Role::Viewer)
+    needs(operation, &[Read])
 }
 
-const fn changes(operation: &'static str, least: Role) -> Recipe {
-    Recipe { operation, least, body: None, declares: false, orgless: false, takes: Takes::Token }
+const fn needs(operation: &'static str, needs: &'static [Permission]) -> Recipe {
+    Recipe { operation, needs, body: None, declares: false, orgless: false, takes: Takes::Token }
 }
 
 const fn signs(operation: &'static str) -> Recipe {
-    Recipe { takes: Takes::Other, ..reads(operation) }
+    Recipe { takes: Takes::Other, ..needs(operation, &[]) }
 }
 
 impl Recipe {
+    /// Whether a role has every permission that it needs.
+    pub(crate) fn allows(&self, role: Role) -> bool {
+        self.needs.iter().all(|permission| permissions(role).contains(permission))
+    }
+
+    /// A token that may call it: of an owner, or else of an operator.
+    pub(crate) fn caller(&self) -> &'static str {
+        if self.allows(Role::Owner) { OWNER } else { OPERATOR }
+    }
+
     const fn with(self, body: fn() -> Value) -> Self {
         Self { body: Some(body), ..self }
     }
@@ -74,30 +89,30 @@ impl Recipe {
 pub(crate) const RECIPES: &[Recipe] = &[
     reads("project_list"),
     reads("project_get"),
-    changes("project_delete", Role::Owner),
-    changes("project_put", Role::Owner).with(|| json!({})).declares(),
+    needs("project_delete", &[ManageProjects]),
+    needs("project_put", &[ManageProjects]).with(|| json!({})).declares(),
     reads("overview_get"),
     reads("service_list"),
     reads("service_get"),
     reads("service_watch"),
-    changes("service_put", Role::Developer).with(|| web("nginx:3")),
-    changes("preview_request_create", Role::Developer).with(|| web("nginx:3")),
-    changes("preview_request_get", Role::Developer),
-    changes("service_delete", Role::Developer),
-    changes("service_pause", Role::Developer).with(|| json!({})),
-    changes("service_resume", Role::Developer).with(|| json!({})),
-    changes("service_restart", Role::Developer).with(|| json!({})),
-    changes("service_scale", Role::Developer).with(|| json!({"replicas": 2})),
-    changes("service_autoscale", Role::Developer).with(|| json!({"min": 1, "max": 3})),
-    changes("service_resize", Role::Developer).with(|| json!({"plan": "medium"})),
-    changes("service_rollback", Role::Developer).with(|| json!({"to": 1})),
-    changes("service_force_delete", Role::Owner)
+    needs("service_put", &[ManageServices]).with(|| web("nginx:3")),
+    needs("preview_request_create", &[ManageServices, ReadContent]).with(|| web("nginx:3")),
+    needs("preview_request_get", &[ManageServices, ReadContent]),
+    needs("service_delete", &[ManageServices]),
+    needs("service_pause", &[ManageServices]).with(|| json!({})),
+    needs("service_resume", &[ManageServices]).with(|| json!({})),
+    needs("service_restart", &[ManageServices]).with(|| json!({})),
+    needs("service_scale", &[ManageServices]).with(|| json!({"replicas": 2})),
+    needs("service_autoscale", &[ManageServices]).with(|| json!({"min": 1, "max": 3})),
+    needs("service_resize", &[ManageServices]).with(|| json!({"plan": "medium"})),
+    needs("service_rollback", &[ManageServices]).with(|| json!({"to": 1})),
+    needs("service_force_delete", &[ManageProjects, ManageServices])
         .with(|| json!({"reason": "the node burnt", "generation": 2})),
-    changes("project_force_delete", Role::Owner)
+    needs("project_force_delete", &[ManageProjects, ManageServices])
         .with(|| json!({"reason": "nobody runs it", "generation": 2})),
     reads("receipt_list"),
     reads("receipt_get"),
-    reads("service_logs"),
+    needs("service_logs", &[ReadContent]),
     reads("release_list"),
     reads("transition_list"),
     reads("service_why"),
@@ -105,27 +120,27 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("projection_check"),
     reads("plan_list"),
     reads("plan_prices"),
-    changes("plan_put", Role::Operator).with(plan).orgless(),
+    needs("plan_put", &[ManagePlatform]).with(plan).orgless(),
     reads("quota_get"),
-    changes("quota_put", Role::Operator).with(quota),
-    reads("cost_get"),
-    reads("billing_account_get"),
-    changes("billing_account_put", Role::Operator).with(billing_account),
-    reads("budget_get"),
-    changes("budget_put", Role::Owner).with(budget),
-    changes("budget_delete", Role::Owner),
-    reads("credit_list"),
-    changes("credit_grant", Role::Operator).with(credit),
-    reads("invoice_list"),
-    reads("invoice_get"),
-    reads("invoice_document"),
-    reads("invoice_explain"),
-    changes("invoice_issue", Role::Operator).with(|| json!({"early": true})),
-    changes("invoice_pay", Role::Operator).with(|| json!({"method": "bank transfer"})),
-    changes("invoice_void", Role::Operator).with(|| json!({"reason": "wrong address"})),
-    reads("ledger_list"),
-    reads("ledger_accounts"),
-    reads("ledger_verify"),
+    needs("quota_put", &[ManagePlatform]).with(quota),
+    needs("cost_get", &[ReadBilling]),
+    needs("billing_account_get", &[ReadBilling]),
+    needs("billing_account_put", &[ManagePlatform]).with(billing_account),
+    needs("budget_get", &[ReadBilling]),
+    needs("budget_put", &[ManageBilling]).with(budget),
+    needs("budget_delete", &[ManageBilling]),
+    needs("credit_list", &[ReadBilling]),
+    needs("credit_grant", &[ManagePlatform]).with(credit),
+    needs("invoice_list", &[ReadBilling]),
+    needs("invoice_get", &[ReadBilling]),
+    needs("invoice_document", &[ReadBilling]),
+    needs("invoice_explain", &[ReadBilling]),
+    needs("invoice_issue", &[ManagePlatform]).with(|| json!({"early": true})),
+    needs("invoice_pay", &[ManagePlatform]).with(|| json!({"method": "bank transfer"})),
+    needs("invoice_void", &[ManagePlatform]).with(|| json!({"reason": "wrong address"})),
+    needs("ledger_list", &[ReadBilling]),
+    needs("ledger_accounts", &[ReadBilling]),
+    needs("ledger_verify", &[ReadBilling]),
     reads("event_list"),
     reads("event_get"),
     reads("lookup_get"),
@@ -133,72 +148,89 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("template_list").orgless(),
     reads("template_versions").orgless(),
     reads("template_get").orgless(),
-    changes("template_publish", Role::Operator).with(template).orgless(),
-    changes("template_deprecate", Role::Operator)
+    needs("template_publish", &[ManagePlatform]).with(template).orgless(),
+    needs("template_deprecate", &[ManagePlatform])
         .with(|| json!({"instead": "use web@2"}))
         .orgless(),
-    changes("service_freeze", Role::Developer).with(|| json!({"reason": "investigating"})),
-    changes("service_unfreeze", Role::Developer).with(|| json!({})),
-    changes("service_reconcile", Role::Developer).with(|| json!({})),
-    changes("cluster_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
-    changes("cluster_unfreeze", Role::Operator).with(|| json!({})).orgless(),
-    changes("platform_get", Role::Operator).orgless(),
-    changes("platform_freeze", Role::Operator).with(|| json!({"reason": "an outage"})).orgless(),
-    changes("platform_unfreeze", Role::Operator).with(|| json!({})).orgless(),
-    changes("finding_list", Role::Operator).orgless(),
-    changes("finding_remove", Role::Operator).with(|| json!({})).orgless(),
-    changes("wake_list", Role::Operator).orgless(),
-    changes("wake_requeue", Role::Operator).with(|| json!({})).orgless(),
+    needs("service_freeze", &[ManageServices]).with(|| json!({"reason": "investigating"})),
+    needs("service_unfreeze", &[ManageServices]).with(|| json!({})),
+    needs("service_reconcile", &[ManageServices]).with(|| json!({})),
+    needs("cluster_freeze", &[ManagePlatform]).with(|| json!({"reason": "an outage"})).orgless(),
+    needs("cluster_unfreeze", &[ManagePlatform]).with(|| json!({})).orgless(),
+    needs("platform_get", &[ReadPlatform]).orgless(),
+    needs("platform_freeze", &[ManagePlatform]).with(|| json!({"reason": "an outage"})).orgless(),
+    needs("platform_unfreeze", &[ManagePlatform]).with(|| json!({})).orgless(),
+    needs("finding_list", &[ReadPlatform]).orgless(),
+    needs("finding_remove", &[ManagePlatform]).with(|| json!({})).orgless(),
+    needs("wake_list", &[ReadPlatform]).orgless(),
+    needs("wake_requeue", &[ManagePlatform]).with(|| json!({})).orgless(),
     reads("divergence_list"),
     reads("divergence_get"),
     reads("drift_report"),
-    changes("divergence_adopt", Role::Owner).with(|| json!({})),
-    changes("divergence_reject", Role::Owner).with(|| json!({})),
+    needs("divergence_adopt", &[ManageProjects, ManageServices]).with(|| json!({})),
+    needs("divergence_reject", &[ManageProjects, ManageServices]).with(|| json!({})),
     reads("conflict_list"),
-    changes("conflict_settle", Role::Owner).with(|| json!({"decision": "ours", "for_hours": 8})),
+    needs("conflict_settle", &[ManageProjects, ManageServices])
+        .with(|| json!({"decision": "ours", "for_hours": 8})),
     reads("cluster_list"),
     reads("cluster_get"),
-    changes("cluster_routing_get", Role::Operator).orgless(),
-    changes("cluster_routing_put", Role::Operator).with(|| json!({"issuer": "test"})).orgless(),
-    reads("variable_list"),
-    changes("variable_put", Role::Developer).with(value),
-    changes("variable_delete", Role::Developer),
-    changes("variable_patch", Role::Developer).with(patch),
-    reads("service_variable_list"),
-    changes("service_variable_put", Role::Developer).with(value),
-    changes("service_variable_delete", Role::Developer),
-    changes("service_variable_patch", Role::Developer).with(patch),
-    reads("secret_list"),
-    changes("secret_put", Role::Developer).with(value),
-    changes("secret_delete", Role::Developer),
-    reads("service_secret_list"),
-    changes("service_secret_put", Role::Developer).with(value),
-    changes("service_secret_delete", Role::Developer),
+    needs("cluster_routing_get", &[ReadPlatform]).orgless(),
+    needs("cluster_routing_put", &[ManagePlatform]).with(|| json!({"issuer": "test"})).orgless(),
+    needs("variable_list", &[ReadContent]),
+    needs("variable_put", &[ManageSecrets]).with(value),
+    needs("variable_delete", &[ManageSecrets]),
+    needs("variable_patch", &[ManageSecrets]).with(patch),
+    needs("service_variable_list", &[ReadContent]),
+    needs("service_variable_put", &[ManageSecrets]).with(value),
+    needs("service_variable_delete", &[ManageSecrets]),
+    needs("service_variable_patch", &[ManageSecrets]).with(patch),
+    needs("secret_list", &[ReadContent]),
+    needs("secret_put", &[ManageSecrets]).with(value),
+    needs("secret_delete", &[ManageSecrets]),
+    needs("service_secret_list", &[ReadContent]),
+    needs("service_secret_put", &[ManageSecrets]).with(value),
+    needs("service_secret_delete", &[ManageSecrets]),
     reads("volume_list"),
     reads("endpoint_list"),
-    changes("endpoint_put", Role::Developer).with(|| json!({"port": "http"})),
-    changes("endpoint_delete", Role::Developer),
+    needs("endpoint_put", &[ManageServices]).with(|| json!({"port": "http"})),
+    needs("endpoint_delete", &[ManageServices]),
     reads("domain_list"),
     reads("domain_get"),
-    changes("domain_put", Role::Developer).with(|| json!({"tls": "off"})),
-    changes("domain_check", Role::Developer).with(|| json!({})),
-    changes("domain_verify", Role::Operator).with(|| json!({"verified": true})),
-    changes("domain_delete", Role::Developer),
+    needs("domain_put", &[ManageServices]).with(|| json!({"tls": "off"})),
+    needs("domain_check", &[ManageServices]).with(|| json!({})),
+    needs("domain_verify", &[ManagePlatform]).with(|| json!({"verified": true})),
+    needs("domain_delete", &[ManageServices]),
     signs("session_create")
         .with(|| json!({"email": "nobody@example.com", "password": "nobody's password"})),
     signs("session_create_by_token").with(|| json!({"token": "nobody's token"})),
     signs("session_get"),
     signs("session_delete"),
-    reads("whoami").orgless(),
-    changes("token_list", Role::Owner).orgless(),
-    changes("token_create", Role::Owner)
+    signs("setup_create").with(|| {
+        json!({"code": "nobody's code", "email": "nobody@example.com", "name": "Nobody",
+               "password": "a long and unusual sentence"})
+    }),
+    reads("member_list").orgless(),
+    needs("member_put", &[ManageMembers]).with(|| json!({"role": "developer"})).orgless(),
+    needs("member_delete", &[ManageMembers]).orgless(),
+    needs("invitation_list", &[ManageMembers]).orgless(),
+    needs("invitation_create", &[ManageMembers])
+        .with(|| json!({"email": "grace@example.com", "role": "viewer"}))
+        .orgless(),
+    needs("invitation_revoke", &[ManageMembers]).orgless(),
+    signs("invitation_accept").with(|| {
+        json!({"code": "nobody's code", "name": "Nobody", "password": "a long and unusual sentence"})
+    }),
+    needs("access_check", &[]).orgless(),
+    needs("whoami", &[]).orgless(),
+    needs("token_list", &[ManageTokens]).orgless(),
+    needs("token_create", &[ManageTokens])
         .with(|| json!({"name": "new", "role": "viewer", "permissions": ["read"]}))
         .orgless(),
-    changes("token_revoke", Role::Owner).orgless(),
-    changes("org_list", Role::Operator).orgless(),
-    changes("org_create", Role::Operator).with(|| json!({"name": "fresh"})).orgless(),
+    needs("token_revoke", &[ManageTokens]).orgless(),
+    needs("org_list", &[ReadPlatform]).orgless(),
+    needs("org_create", &[ManagePlatform]).with(|| json!({"name": "fresh"})).orgless(),
     reads("org_get").orgless(),
-    changes("org_delete", Role::Operator).orgless(),
+    needs("org_delete", &[ManagePlatform]).orgless(),
     reads("org_receipts").orgless(),
 ];
 
@@ -321,6 +353,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     let wake = id(front.get(WEB).send().await.json());
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
+    let member = front.db.user("spare@example.com", Role::Viewer, front.db.org).await.to_string();
+    let invited = json!({"email": "invited@example.com", "role": "viewer"});
+    let invitation = id(front.post("/v1/invitations").json(&invited).send().await.json());
     let cluster = front.get("/v1/clusters/test").send().await.json();
     let preview = front.post(&format!("{WEB}/preview-requests")).json(&web("nginx:3")).send().await;
     let preview = id(preview.json());
@@ -356,6 +391,8 @@ async fn things(front: &Front) -> Vec<Thing> {
         // The subject of a receipt has no name.
         ("subject", &former, former.clone()),
         ("token", "spare", id(token)),
+        ("member", "spare@example.com", member),
+        ("invitation", &invitation, invitation.clone()),
         ("org", "acme", id(org)),
         ("cluster", "test", id(cluster)),
         ("variable", "PLAIN", "PLAIN".to_owned()),
@@ -415,8 +452,8 @@ impl Operation {
     /// A valid call of this path, with this token.
     pub(crate) fn request(&self, front: &Front, token: &str, address: &str) -> TestRequest {
         let request = front.request(self.method.clone(), address).token(token);
-        let request =
-            if token == OPERATOR { request.header("trueup-org", "acme") } else { request };
+        let of_platform = [OPERATOR, AUDITOR].contains(&token);
+        let request = if of_platform { request.header("trueup-org", "acme") } else { request };
         match self.recipe.body {
             Some(body) => request.json(&body()),
             None => request,
@@ -442,7 +479,7 @@ pub(crate) fn all_operations() -> Vec<Operation> {
             let recipe = *recipe.unwrap_or_else(|| {
                 panic!(
                     "the operation `{id}` ({method} {path}) has no recipe: add a line for it to RECIPES in \
-                     {} with its least role and a valid body",
+                     {} with its permissions and a valid body",
                     file!()
                 )
             });

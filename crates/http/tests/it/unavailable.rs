@@ -7,11 +7,10 @@ use futures::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 use trueup_http::router;
-use trueup_model::principal::Role;
 use trueup_store::App;
 use trueup_testkit::manual_clock::ManualClock;
 
-use crate::front::{Front, OPERATOR, OWNER, PATIENCE, Reply, STRANGER, TestRequest, app_state};
+use crate::front::{Front, OWNER, PATIENCE, Reply, STRANGER, TestRequest, app_state};
 use crate::recipe::{operations, stage};
 
 /// The only operations that read nothing but tokens.
@@ -81,7 +80,7 @@ async fn f13_lost_connection_returns_503_and_saves_nothing() {
     sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut lock).await.unwrap();
     let mut sent = JoinSet::new();
     for operation in operations() {
-        let token = if operation.recipe.least == Role::Operator { OPERATOR } else { OWNER };
+        let token = operation.recipe.caller();
         let request = operation.request(&front, token, &operation.address(&things));
         sent.spawn(async move { (operation.recipe.operation, request.send().await) });
     }

@@ -11,14 +11,15 @@ use trueup_model::event::{
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
     DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
     DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, InvoiceIssued, InvoicePaid, InvoiceVoided, OrgCreated,
-    OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced,
-    ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred,
-    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
-    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
-    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished,
-    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid,
+    InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued,
+    PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued,
+    ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed,
+    ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
+    ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet,
+    ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceUnfrozen,
+    SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated,
+    TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -354,6 +355,8 @@ fn after(fact: &Fact) -> Option<Fact> {
     let principal = "owner".to_owned();
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     let session = trueup_model::id::SessionId::from_uuid(uuid::Uuid::from_u128(6));
+    let user = trueup_model::UserId::from_uuid(uuid::Uuid::from_u128(8));
+    let invitation = trueup_model::id::InvitationId::from_uuid(uuid::Uuid::from_u128(9));
     Some(match fact {
         Fact::ProjectQueued {} => {
             Fact::ProjectDeleteQueued(ProjectDeleteQueued { principal, services: 2 })
@@ -412,7 +415,28 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::TokenRevoked(_) => Fact::SignedIn(SignedIn { session, principal }),
         Fact::SignedIn(_) => Fact::SignedOut(SignedOut { session, principal }),
         Fact::SignedOut(_) => Fact::SignInRefused(SignInRefused { user: None }),
-        Fact::SignInRefused(_) => Fact::PlanChanged(PlanChanged {
+        Fact::SignInRefused(_) => Fact::MemberAdded(MemberAdded {
+            user,
+            role: Role::Billing,
+            invitation: None,
+            principal,
+        }),
+        Fact::MemberAdded(_) => Fact::MemberRoleChanged(MemberRoleChanged {
+            user,
+            from: Role::Billing,
+            to: Role::Admin,
+            principal,
+        }),
+        Fact::MemberRoleChanged(_) => Fact::MemberRemoved(MemberRemoved { user, principal }),
+        Fact::MemberRemoved(_) => Fact::InvitationCreated(InvitationCreated {
+            invitation,
+            role: Role::Auditor,
+            principal,
+        }),
+        Fact::InvitationCreated(_) => {
+            Fact::InvitationRevoked(InvitationRevoked { invitation, principal })
+        }
+        Fact::InvitationRevoked(_) => Fact::PlanChanged(PlanChanged {
             plan: "small".parse().expect("a name"),
             retired: false,
             principal,

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::id::{Id, Noun, TokenId};
+use trueup_model::secret::SecretValue;
 use trueup_model::session::SessionSecret;
 use trueup_model::token::TokenText;
 use trueup_rules::envelope::Entropy;
@@ -30,6 +31,12 @@ fn random<const N: usize>() -> [u8; N] {
 /// The secret of a new session, with 256 random bits.
 pub(crate) fn new_session_secret() -> SessionSecret {
     SessionSecret::new(&data_encoding::BASE32_DNSSEC.encode(&random::<32>()))
+}
+
+/// A code for one use, with 256 random bits after this prefix.
+#[must_use]
+pub fn new_code(prefix: &str) -> SecretValue {
+    format!("{prefix}{}", data_encoding::BASE32_DNSSEC.encode(&random::<32>())).into()
 }
 
 /// The salt of a new password's hash.

@@ -4,7 +4,7 @@ use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Principal, PrincipalId, Role};
 use trueup_model::token::TokenSpec;
 use trueup_store::SignInAttempt;
-use trueup_store::door::RequestContext;
+use trueup_store::door::{Acceptance, Account, InvitationSpec, RequestContext};
 
 use crate::life::TOKEN;
 use crate::stage::{Stage, at};
@@ -12,7 +12,7 @@ use crate::stage::{Stage, at};
 /// Users who signed in and out, one who failed to, and a former member.
 pub(crate) async fn people(stage: &Stage) {
     let (app, org) = (&stage.db.app, stage.db.org);
-    let ada = stage.db.user("ada@example.com", Role::Developer, org).await;
+    let ada = stage.db.user("ada@example.com", Role::Admin, org).await;
     let former = stage.db.user("former@example.com", Role::Viewer, org).await;
     stage.db.user("op@example.com", Role::Operator, PLATFORM).await;
     let principal = Principal { id: PrincipalId::User(ada), ..stage.principal.clone() };
@@ -36,4 +36,29 @@ pub(crate) async fn people(stage: &Stage) {
         .execute(&stage.owner)
         .await
         .unwrap();
+    invitations(stage).await;
+}
+
+/// Invitations that are open, revoked and accepted, and a used code of the set-up.
+async fn invitations(stage: &Stage) {
+    let (app, org, now) = (&stage.db.app, stage.db.org, at(97));
+    let owner = stage.db.user("owner@example.com", Role::Owner, org).await;
+    let principal = Principal { id: PrincipalId::User(owner), ..stage.principal.clone() };
+    let context = RequestContext::new(&principal, None);
+    let mut last = None;
+    for email in ["open@example.com", "revoked@example.com", "accepted@example.com"] {
+        let spec = InvitationSpec { email: &email.parse().unwrap(), role: Role::Billing };
+        let made = app.create_invitation(org, &spec, &context, now).await.unwrap();
+        if email.starts_with("revoked") {
+            app.revoke_invitation(org, made.row.id, &context, now).await.unwrap();
+        }
+        last = made.code;
+    }
+    let code = last.unwrap();
+    let invitation = app.find_invitation(code.reveal(), now).await.unwrap().unwrap();
+    let account = Account::New { name: "Grace", password_hash: "none" };
+    let acceptance = Acceptance { invitation: &invitation, code: code.reveal(), account };
+    app.accept_invitation(&acceptance, None, now).await.unwrap();
+    stage.db.setup.ensure_setup_code("tu_setup_of_a_fixture", now).await.unwrap();
+    sqlx::query("update setup_codes set used_at = created_at").execute(&stage.owner).await.unwrap();
 }

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
 use trueup_model::drift::{DivergenceState, DriftPolicy};
 use trueup_model::principal::Role;
-use trueup_store::door::{RequestContext, ServiceRequest};
+use trueup_store::door::{InvitationSpec, RequestContext, ServiceRequest};
 use trueup_store::{IdempotencyKey, Lease};
 use trueup_testkit::test_db::name;
 
@@ -61,6 +61,9 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
     for (org, token) in [(ours, "ours"), (theirs, "theirs")] {
         stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
         stage.db.user(&format!("{token}@example.com"), Role::Owner, org).await;
+        let invited = "invited@example.com".parse().unwrap();
+        let spec = InvitationSpec { email: &invited, role: Role::Viewer };
+        stage.db.app.create_invitation(org, &spec, &stage.context(), at(8)).await.unwrap();
     }
     (stage, ours, theirs)
 }

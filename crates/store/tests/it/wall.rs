@@ -169,6 +169,7 @@ async fn only_these_functions_bypass_row_level_security() {
         [
             format!("authenticate {path} t f"),
             format!("authenticate_session {path} t f"),
+            format!("find_invitation {path} t f"),
             format!("find_login {path} t f"),
             format!("find_org {path} t f"),
             // A trigger function.
@@ -181,6 +182,7 @@ async fn only_these_functions_bypass_row_level_security() {
             format!("principal_names {path} t f"),
             format!("search_services {path} t f"),
             format!("take_port {path} t f"),
+            format!("use_setup_code {path} t f"),
         ]
     );
 }
@@ -232,8 +234,8 @@ async fn s08_no_runtime_role_can_read_hashes() {
             "select r.rolname || ' ' || p.kind
              from (values ('trueup_app'), ('trueup_worker')) r (rolname),
                   (values ('select'), ('update')) p (kind),
-                  (values ('tokens', 'hash'), ('sessions', 'hash'), ('users', 'password_hash'))
-                      c (of, name)
+                  (values ('tokens', 'hash'), ('sessions', 'hash'), ('users', 'password_hash'),
+                          ('invitations', 'hash'), ('setup_codes', 'hash')) c (of, name)
              where has_column_privilege(r.rolname, c.of, c.name, p.kind)",
         )
         .await;

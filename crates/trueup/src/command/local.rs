@@ -21,6 +21,8 @@ enum Command {
     Kubeconfig,
     /// Print the path of the operator's token file
     OperatorToken,
+    /// Print the path of the file with the demo owner's password
+    OwnerPassword,
     /// Build the local Kubernetes ahead of time
     Build,
     /// Create a new secrets key; a running Trueup re-encrypts every org's key with it
@@ -30,7 +32,8 @@ enum Command {
 pub(crate) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Kubeconfig => kubeconfig(context),
-        Command::OperatorToken => operator_token(context),
+        Command::OperatorToken => secret_file(context, "operator.token", "operator token"),
+        Command::OwnerPassword => secret_file(context, "owner.password", "demo owner"),
         Command::Build => build(context).await,
         Command::RotateKey => rotate_key(context),
     }
@@ -53,12 +56,12 @@ fn kubeconfig(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn operator_token(context: &Context) -> anyhow::Result<Exit> {
-    let path = context.data_dir.join("operator.token");
+/// Prints the path of a file that `trueup up` created.
+fn secret_file(context: &Context, name: &str, what: &str) -> anyhow::Result<Exit> {
+    let path = context.data_dir.join(name);
     if !path.exists() {
-        let failure =
-            Failure::new(Exit::NotFound, "there is no operator token in this data directory");
-        return Err(failure
+        let message = format!("there is no {what} in this data directory");
+        return Err(Failure::new(Exit::NotFound, message)
             .hint("run `trueup up`, or pass the data directory with --data-dir")
             .into());
     }

@@ -206,6 +206,7 @@ fn print_summary(
     terminal.line(&format!(
         "Trueup is up.\n\n  \
            API         {url}{public}\n  \
+           Sign in     {sign_in}\n  \
            Token       {token}  (owner of the demo org; the commands below use it automatically)\n  \
            Kubeconfig  {kubeconfig}{kubernetes}\n  \
            Operator    token in {operator}\n  \
@@ -215,11 +216,27 @@ fn print_summary(
            {next}",
         url = client.url,
         public = client.public_url.as_ref().map_or_else(String::new, |url| format!("  (for others: {url})")),
+        sign_in = sign_in(install, client),
         token = client.token.reveal(),
         kubeconfig = kubeconfig.display(),
         operator = install.operator_token_file().display(),
         log = install.log_file().display(),
     ))
+}
+
+/// How a person signs in: with the demo's account, or by creating the first one.
+fn sign_in(install: &Install, client: &ClientFile) -> String {
+    let address = client.public_url.as_deref().unwrap_or(&client.url).trim_end_matches('/');
+    match install.open_setup_code() {
+        Some(code) => {
+            format!("{address}/set-up#{}  (once: creates the first account)", code.reveal())
+        }
+        None if client.project.is_some() => {
+            let password = install.owner_password_file();
+            format!("{address}/ as {}, password in {}", serve::OWNER, password.display())
+        }
+        None => format!("{address}/"),
+    }
 }
 
 /// Starts a graceful shutdown on Ctrl-C or SIGTERM.

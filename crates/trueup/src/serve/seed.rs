@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
-use trueup_model::ClusterId;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
+use trueup_model::{ClusterId, OrgId};
 use trueup_rules::envelope::Keyring;
-use trueup_store::{Setup, Shipped};
+use trueup_rules::password::{self, Cost};
+use trueup_store::{FirstUser, Setup, Shipped, new_salt};
 
 use super::Options;
 use super::keys::rewrap_org_keys;
@@ -69,8 +70,36 @@ pub(super) async fn seed(
     let (owner, operator) = token_names(install, options)?;
     setup.ensure_token(&owner_token, &owner, Role::Owner, Some(org), now).await?;
     setup.ensure_token(&install.operator_token()?, &operator, Role::Operator, None, now).await?;
+    people(install, &setup, options, org, now).await?;
     rewrap_org_keys(&setup, keys).await?;
     Ok(Seeded { cluster, owner_token })
+}
+
+/// The address of the demo org's owner, in a domain that nobody can own.
+pub(crate) const OWNER: &str = "owner@example.com";
+
+/// The owner of the demo org; without demo data the code that creates the first account.
+async fn people(
+    install: &Install,
+    setup: &Setup,
+    options: &Options,
+    org: OrgId,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    if options.config.demo {
+        let password = install.owner_password()?;
+        let password_hash = password::hash(password.reveal(), &new_salt(), Cost::RECOMMENDED)?;
+        let email = OWNER.parse()?;
+        let owner = FirstUser { email: &email, name: "Demo Owner", password_hash: &password_hash };
+        let owner = setup.ensure_user(&owner, now).await?;
+        setup.ensure_member(org, owner, Role::Owner, now).await?;
+    }
+    if setup.has_users().await? {
+        install.forget_setup_code();
+    } else {
+        setup.ensure_setup_code(install.setup_code()?.reveal(), now).await?;
+    }
+    Ok(())
 }
 
 /// The names of this install's tokens.

@@ -20,8 +20,8 @@ use trueup_api::client::Terms;
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
-    AppState, Dashboard, Limits, Listener, NoLogs, Passwords, ReadRepair, SpendCache, Streams,
-    TrustedProxies, router, serve,
+    AppState, Dashboard, Limits, Listener, NoLogs, NoMail, Passwords, ReadRepair, SpendCache,
+    Streams, TrustedProxies, router, serve,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -95,6 +95,7 @@ impl TestServer {
             streams: Streams::default(),
             read_repair: ReadRepair::default(),
             passwords: Passwords::new(CHEAP).unwrap(),
+            mail: Arc::new(NoMail),
             logs: Arc::new(NoLogs),
             billing: Arc::default(),
             spend: SpendCache::default(),
