@@ -29,13 +29,13 @@ pub(crate) async fn budget_get(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<api::Budget>> {
-    caller.must(Permission::Read)?;
+    caller.must(Permission::ReadBilling)?;
     let now = state.clock.now();
     let found = state.app.find_budget(caller.org, &state.billing, now).await?;
     Ok(Json(view(found, period_end(&state, caller.org, now).await?)))
 }
 
-/// Sets the budget of the org. For owners.
+/// Sets the budget of the org.
 ///
 /// With `refuse`, what would cost more until the end of the period than is left is refused. With `pause`,
 /// running services are paused as well once the budget is spent.
@@ -51,7 +51,7 @@ pub(crate) async fn budget_put(
     set(change, Some(wanted)).await
 }
 
-/// Removes the budget of the org. For owners.
+/// Removes the budget of the org.
 #[utoipa::path(delete, path = "/v1/budget", operation_id = "budget_delete", tag = "billing",
     params(DryRun),
     responses((status = 200, description = "no budget is set, or a preview",
@@ -61,7 +61,7 @@ pub(crate) async fn budget_delete(change: WriteRequest) -> Answer<Response> {
 }
 
 async fn set(change: WriteRequest, wanted: Option<Answer<BudgetRequest>>) -> Answer<Response> {
-    change.must(Permission::ManageProjects)?;
+    change.must(Permission::ManageBilling)?;
     let wanted = wanted.transpose()?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let billing = &change.state.billing;

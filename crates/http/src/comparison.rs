@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use serde_json::Value;
 use trueup_api::comparison::{ComparedField, Comparison, FieldDivergence, FieldState};
 use trueup_model::drift::DivergenceRecord;
 use trueup_model::principal::Permission;
@@ -9,6 +10,7 @@ use trueup_rules::status::comparison::{self, Compared, FieldComparison, compare}
 use trueup_rules::status::freshness;
 
 use crate::AppState;
+use crate::drift::has_content;
 use crate::front::caller::Caller;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
@@ -42,6 +44,7 @@ pub(crate) async fn service_compare(
         is_fresh: facts.row.watches.silent(&freshness::objects(spec), now).is_empty(),
         divergences: &facts.divergences,
     });
+    let content = caller.reads_content();
     Ok(Json(Comparison {
         service: shown.id,
         generation: shown.generation,
@@ -51,19 +54,21 @@ pub(crate) async fn service_compare(
         confirmed_at: shown.status.confirmed_at,
         stale_at: shown.status.stale_at,
         reconciliation: shown.reconciliation,
-        fields: fields.into_iter().map(field).collect(),
+        fields: fields.into_iter().map(|row| field(row, content)).collect(),
     }))
 }
 
-fn field(row: FieldComparison<'_>) -> ComparedField {
+/// A field as it is shown; without `content` not with the values of variables.
+fn field(row: FieldComparison<'_>, content: bool) -> ComparedField {
+    let is_hidden = !content && row.divergence.is_some_and(|one| has_content(&one.divergence));
     // A field of the spec has one name, and a field of an object is in its object.
     let is_of_object = row.divergence.filter(|one| one.divergence.field == row.field);
     ComparedField {
         object: is_of_object.map(|record| record.divergence.key.to_string()),
         field: row.field,
-        desired: row.desired,
-        applied: row.applied,
-        observed: row.observed,
+        desired: if is_hidden { Value::Null } else { row.desired },
+        applied: row.applied.filter(|_| !is_hidden),
+        observed: row.observed.filter(|_| !is_hidden),
         state: match row.state {
             comparison::FieldState::Same => FieldState::Same,
             comparison::FieldState::Pending => FieldState::Pending,

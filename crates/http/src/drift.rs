@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde_json::Value;
 use trueup_api::Code;
 use trueup_api::drift::{self as api, Difference, DivergenceList, DriftManifest, DriftReport};
 use trueup_api::preview::OrPreview;
@@ -12,6 +13,7 @@ use trueup_api::schema::{PageLimit, ProjectKey, ServiceKey};
 use trueup_api::service::NoBody;
 use trueup_model::drift::{Divergence, DivergenceState, DriftPolicy};
 use trueup_model::id::{DivergenceId, ServiceId};
+use trueup_model::key::Kind;
 use trueup_model::money::Money;
 use trueup_model::principal::Permission;
 use trueup_rules::drift::admit::{PolicyWords, RuleWords, read};
@@ -72,7 +74,11 @@ pub(crate) async fn divergence_list(
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.record.id.to_string());
     let now = state.clock.now();
-    Ok(Json(DivergenceList { items: found.iter().map(|row| view(row, now)).collect(), next }))
+    let content = caller.reads_content();
+    Ok(Json(DivergenceList {
+        items: found.iter().map(|row| view(row, now, content)).collect(),
+        next,
+    }))
 }
 
 /// Checks the filter: unknown projects and services are errors, not empty results.
@@ -116,7 +122,7 @@ pub(crate) async fn divergence_get(
     caller.must(Permission::Read)?;
     let found = state.app.find_divergence(caller.org, id(&divergence)).await?;
     let found = found.ok_or_else(|| Failure::not_found("divergence"))?;
-    Ok(Json(view(&found, state.clock.now())))
+    Ok(Json(view(&found, state.clock.now(), caller.reads_content())))
 }
 
 /// Adopts the live value of a divergence: it becomes the desired one, as a new generation.
@@ -140,7 +146,8 @@ pub(crate) async fn divergence_adopt(
     let adopting =
         change.app().adopt_divergence(org, id(&divergence), if_generation, &context, now);
     let adopted = adopting.await?;
-    change.accepted(adopted.changed, &view(&adopted.row, now))
+    let content = change.caller().reads_content();
+    change.accepted(adopted.changed, &view(&adopted.row, now, content))
 }
 
 /// Rejects the proposal to adopt a value: it is reverted. For owners.
@@ -158,7 +165,8 @@ pub(crate) async fn divergence_reject(
     may_decide(&change)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let rejected = change.app().reject_divergence(org, id(&divergence), &context, now).await?;
-    change.accepted(rejected.changed, &view(&rejected.row, now))
+    let content = change.caller().reads_content();
+    change.accepted(rejected.changed, &view(&rejected.row, now, content))
 }
 
 /// Checks that the caller is an owner: a decision about drift approves what another writer did.
@@ -206,7 +214,7 @@ fn sum(sum: DriftSum) -> api::DriftSum {
 }
 
 /// A divergence as it is shown.
-fn view(row: &DivergenceRow, now: Timestamp) -> api::Divergence {
+fn view(row: &DivergenceRow, now: Timestamp, content: bool) -> api::Divergence {
     let record = &row.record;
     let stood = row.gone_at.unwrap_or(now).duration_since(record.first_seen_at);
     api::Divergence {
@@ -214,7 +222,7 @@ fn view(row: &DivergenceRow, now: Timestamp) -> api::Divergence {
         subject: record.unit.to_string(),
         project: row.project_name.clone(),
         service: row.service_name.clone(),
-        difference: difference(&record.divergence),
+        difference: difference(&record.divergence, content),
         first_seen_at: record.first_seen_at,
         last_seen_at: record.last_seen_at,
         ended_at: record.ended_at,
@@ -232,18 +240,25 @@ fn cost(hourly: Money, stood: SignedDuration) -> Money {
     Money { micros: i64::try_from(micros).unwrap_or(i64::MAX), ..hourly }
 }
 
-/// A difference as it is shown.
-pub(crate) fn difference(divergence: &Divergence) -> Difference {
+/// A difference as it is shown; without `content` not with the values of variables.
+pub(crate) fn difference(divergence: &Divergence, content: bool) -> Difference {
+    let is_shown = content || !has_content(divergence);
+    let value = |value: &Value| if is_shown { value.clone() } else { Value::Null };
     Difference {
         object: divergence.key.to_string(),
         field: divergence.field.clone(),
         class: divergence.class,
-        wanted: divergence.wanted.clone(),
-        live: divergence.live.clone(),
+        wanted: value(&divergence.wanted),
+        live: value(&divergence.live),
         by: divergence.by.clone(),
         verdict: divergence.verdict,
         state: divergence.state,
     }
+}
+
+/// Whether a divergence is about what a service contains: a variable or a secret.
+pub(crate) fn has_content(divergence: &Divergence) -> bool {
+    matches!(divergence.key.kind, Kind::ConfigMap | Kind::Secret)
 }
 
 /// The drift policy of a manifest; an empty one if it has none.

@@ -66,7 +66,7 @@ pub(crate) async fn service_get(
     let unheard = row.watches.silent(&freshness::objects(&row.service.spec), now);
     let settled = reconciliation(&row.status, row.service.generation, !unheard.is_empty());
     request_repair(&state, row, settled).await;
-    Ok((answer, Json(self::detail(&detail, now))).into_response())
+    Ok((answer, Json(self::detail(&detail, now, caller.reads_content()))).into_response())
 }
 
 /// Declares a service: 202 if the change must converge, 200 if nothing changed.
@@ -216,7 +216,7 @@ fn condition(condition: Condition) -> ServiceCondition {
 }
 
 /// A service with its objects, its divergences and its deletion receipt.
-fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
+fn detail(detail: &ServiceDetail, now: Timestamp, content: bool) -> Service {
     let objects = detail
         .resources
         .iter()
@@ -228,7 +228,8 @@ fn detail(detail: &ServiceDetail, now: Timestamp) -> Service {
             last_seen_at: resource.last_seen_at,
         })
         .collect();
-    let divergences = detail.divergences.iter().map(drift::difference).collect();
+    let divergences = detail.divergences.iter();
+    let divergences = divergences.map(|one| drift::difference(one, content)).collect();
     let receipt = detail.receipt.clone();
     Service { objects, divergences, receipt, ..view(&detail.row, now) }
 }

@@ -159,6 +159,8 @@ pub enum Permission {
     ReadContent,
     /// Read costs, invoices and the ledger.
     ReadBilling,
+    /// Set the budget of the org.
+    ManageBilling,
     /// Declare, change and delete services.
     ManageServices,
     /// Set variables and secrets; the values of secrets are never read back.
@@ -177,10 +179,11 @@ pub enum Permission {
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Read,
         Self::ReadContent,
         Self::ReadBilling,
+        Self::ManageBilling,
         Self::ManageServices,
         Self::ManageSecrets,
         Self::ManageProjects,

@@ -15,18 +15,19 @@ use trueup_model::token::TokenSpec;
 #[must_use]
 pub const fn permissions(role: Role) -> &'static [Permission] {
     use Permission::{
-        ManageMembers, ManageProjects, ManageSecrets, ManageServices, ManageTokens, Read,
-        ReadBilling, ReadContent, ReadPlatform,
+        ManageBilling, ManageMembers, ManageProjects, ManageSecrets, ManageServices, ManageTokens,
+        Read, ReadBilling, ReadContent, ReadPlatform,
     };
     match role {
         Role::Viewer => &[Read, ReadContent],
-        Role::Billing => &[Read, ReadBilling],
+        Role::Billing => &[Read, ReadBilling, ManageBilling],
         Role::Developer => &[Read, ReadContent, ManageServices, ManageSecrets],
         Role::Admin => &[Read, ManageServices, ManageProjects],
         Role::Owner => &[
             Read,
             ReadContent,
             ReadBilling,
+            ManageBilling,
             ManageServices,
             ManageSecrets,
             ManageProjects,
@@ -239,8 +240,8 @@ mod tests {
     use trueup_model::principal::PrincipalId;
 
     use Permission::{
-        ManageMembers, ManagePlatform, ManageProjects, ManageSecrets, ManageServices, ManageTokens,
-        Read, ReadBilling, ReadContent, ReadPlatform,
+        ManageBilling, ManageMembers, ManagePlatform, ManageProjects, ManageSecrets,
+        ManageServices, ManageTokens, Read, ReadBilling, ReadContent, ReadPlatform,
     };
 
     fn principal(role: Role, org: Option<u128>) -> Principal {
@@ -278,7 +279,7 @@ mod tests {
         let content = [Read, ReadContent];
         let table: [(Role, &[Permission]); 5] = [
             (Role::Viewer, &content),
-            (Role::Billing, &[Read, ReadBilling]),
+            (Role::Billing, &[Read, ReadBilling, ManageBilling]),
             (Role::Developer, &[Read, ReadContent, ManageServices, ManageSecrets]),
             (Role::Admin, &[Read, ManageServices, ManageProjects]),
             (
@@ -287,6 +288,7 @@ mod tests {
                     Read,
                     ReadContent,
                     ReadBilling,
+                    ManageBilling,
                     ManageServices,
                     ManageSecrets,
                     ManageProjects,
@@ -367,7 +369,7 @@ mod tests {
         assert_eq!(gives(Role::Operator, None), Role::ALL);
         assert_eq!(gives(Role::Admin, Some(1)), [Role::Admin]);
         assert_eq!(gives(Role::Developer, Some(1)), [Role::Viewer, Role::Developer]);
-        assert_eq!(gives(Role::Auditor, None), [Role::Billing, Role::Auditor]);
+        assert_eq!(gives(Role::Auditor, None), [Role::Auditor]);
         let narrow = Principal {
             permissions: Some(BTreeSet::from([Read, ManageMembers])),
             ..principal(Role::Owner, Some(1))

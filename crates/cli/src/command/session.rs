@@ -125,7 +125,7 @@ fn keep(
         return Ok(Exit::Ok);
     }
     let who = &session.principal.name;
-    let place = org.or(session.org.map(|org| org.name));
+    let place = org.or_else(|| session.org.map(|org| org.name));
     let place = place.unwrap_or_else(|| "the platform".to_owned());
     context.terminal.note(&format!(
         "signed in as {who} ({} of {place}); commands use context `{name}` until `trueup logout`",

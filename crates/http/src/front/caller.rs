@@ -66,6 +66,11 @@ impl Caller {
         ))
     }
 
+    /// Whether the caller may see what services contain.
+    pub(crate) fn reads_content(&self) -> bool {
+        access::decide(&self.principal, Permission::ReadContent, self.org).allowed()
+    }
+
     /// The principal and trace id, for the store.
     pub(crate) fn context(&self) -> RequestContext<'_> {
         RequestContext::new(&self.principal, trace::current())

@@ -144,19 +144,6 @@ impl From<Refusal> for Failure {
                 "wait until the deletion is complete (`trueup watch NAME --until deleted`, \
                  `trueup get project NAME`), then declare it again",
             ),
-            Refusal::CodeNotValid => Self::new(
-                Code::Unauthenticated,
-                "the code is not valid: it was used, revoked, has expired, or is incomplete; ask for a \
-                 new one",
-            ),
-            Refusal::RoleNotGiven => Self::new(
-                Code::Forbidden,
-                "you cannot give or take a role with more permissions than your own; ask an owner",
-            ),
-            Refusal::AlreadyMember => Self::new(
-                Code::NameTaken,
-                "this person is a member already; `trueup members role` changes the role",
-            ),
             Refusal::OrgBeingDeleted => Self::new(
                 Code::BeingDeleted,
                 "the org is being deleted; nothing new is accepted in it",
@@ -193,11 +180,10 @@ impl From<Refusal> for Failure {
                 format!("another {what} has this name; choose a different one"),
             ),
             Refusal::TokenSpec(why) => token_refused(&why),
-            Refusal::LastOwner => Self::new(
-                Code::LastOwner,
-                "first make somebody else an owner (`trueup members role`), or create another owner \
-                 token (`trueup token create NAME --role owner`)",
-            ),
+            Refusal::CodeNotValid
+            | Refusal::RoleNotGiven
+            | Refusal::AlreadyMember
+            | Refusal::LastOwner => people_refused(&refusal),
             Refusal::Withdrawn => Self::new(
                 Code::VerificationWithdrawn,
                 "the operator withdrew the verification of this domain, and its TXT value is no \
@@ -226,6 +212,31 @@ impl From<Refusal> for Failure {
             Refusal::Decided { what, decision, by, at } => Self::decided(what, &decision, by, at),
             Refusal::Store(error) => error.into(),
         }
+    }
+}
+
+/// Why a person, an invitation or a role was refused.
+fn people_refused(refusal: &Refusal) -> Failure {
+    match refusal {
+        Refusal::CodeNotValid => Failure::new(
+            Code::Unauthenticated,
+            "the code is not valid: it was used, revoked, has expired, or is incomplete; ask for a \
+             new one",
+        ),
+        Refusal::RoleNotGiven => Failure::new(
+            Code::Forbidden,
+            "you cannot give or take a role with more permissions than your own; ask an owner",
+        ),
+        Refusal::AlreadyMember => Failure::new(
+            Code::NameTaken,
+            "this person is a member already; `trueup members role` changes the role",
+        ),
+        Refusal::LastOwner => Failure::new(
+            Code::LastOwner,
+            "first make somebody else an owner (`trueup members role`), or create another owner \
+             token (`trueup token create NAME --role owner`)",
+        ),
+        other => Failure::new(Code::Forbidden, other.to_string()),
     }
 }
 

@@ -12,21 +12,26 @@ use trueup_model::service::DesiredState;
 use trueup_rules::preview::{FieldChange, ObjectDiff, Verb, changes, cost, replaces_pods};
 use trueup_store::{DryRunResult, DryRunUnit};
 
-/// The preview; without `content` it does not name variables, nor show their values.
-pub(crate) fn of(dry_run: DryRunResult, changed: bool, result: Value, content: bool) -> Preview {
+/// The preview of a write.
+pub(crate) fn of(dry_run: DryRunResult, changed: bool, result: Value) -> Preview {
     let DryRunResult { units, quota } = dry_run;
-    let mut units: Vec<PreviewUnit> = units.iter().map(unit).collect();
-    for object in units.iter_mut().flat_map(|unit| &mut unit.objects) {
-        if !content && matches!(object.kind, Kind::ConfigMap | Kind::Secret) {
-            object.fields.clear();
-        }
-    }
+    let units = units.iter().map(unit).collect();
     Preview {
         changed,
         result: Some(result).filter(|result| !result.is_null()),
         units,
         quota: quota.as_ref().map(crate::quota::view),
     }
+}
+
+/// The preview without what only readers of content may see: names and values of variables.
+pub(crate) fn without_content(mut preview: Preview) -> Preview {
+    for object in preview.units.iter_mut().flat_map(|unit| &mut unit.objects) {
+        if matches!(object.kind, Kind::ConfigMap | Kind::Secret) {
+            object.fields.clear();
+        }
+    }
+    preview
 }
 
 fn unit(unit: &DryRunUnit) -> PreviewUnit {

@@ -265,8 +265,9 @@ impl WriteRequest {
     ) -> Answer<Response> {
         if let Some(dry_run) = self.dry_run {
             let shown = serde_json::to_value(shown).unwrap_or_default();
-            let content = self.caller.must(Permission::ReadContent).is_ok();
-            let preview = preview::of(dry_run.seen(), changed, shown, content);
+            let preview = preview::of(dry_run.seen(), changed, shown);
+            let reads_content = self.caller.reads_content();
+            let preview = if reads_content { preview } else { preview::without_content(preview) };
             return Ok(Json(preview).into_response());
         }
         if changed {

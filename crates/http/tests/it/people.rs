@@ -341,7 +341,7 @@ async fn can_i_says_why() {
     };
     let all = ask(VIEWER, "").await.json();
     assert_eq!(all["role"], "viewer");
-    assert_eq!(all["items"].as_array().unwrap().len(), 10);
+    assert_eq!(all["items"].as_array().unwrap().len(), 11);
     let one = ask(VIEWER, "?permission=manage_members").await.json();
     assert_eq!(
         one["items"],
