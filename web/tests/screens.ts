@@ -7,10 +7,11 @@ import AxeBuilder from "@axe-core/playwright";
 import type { Browser, Page } from "playwright-core";
 
 import { launch, open, signIn, TOKEN, watchForTrouble, type Look } from "./support/browser.ts";
-import { SCREENS, type Screen } from "./support/screens.ts";
+import { someInvoice } from "./support/invoice.ts";
+import { OPERATOR } from "./support/operator.ts";
+import { invoiceScreens, SCREENS, type Screen } from "./support/screens.ts";
 
 const folder = new URL("../screenshots/", import.meta.url).pathname;
-const OPERATOR = process.env["TRUEUP_OPERATOR_TOKEN"];
 const LOOKS: Record<string, Look> = {
   light: { theme: "light" },
   dark: { theme: "dark" },
@@ -20,7 +21,9 @@ const LOOKS: Record<string, Look> = {
 
 const only = process.env["SCREENS"]?.split(",");
 const looks = Object.entries(LOOKS).filter(([name]) => process.env["LOOKS"]?.split(",").includes(name) ?? true);
-const screens = SCREENS.filter((screen) => only?.includes(screen.name) ?? true);
+const invoice = OPERATOR ? await someInvoice() : undefined;
+const all = invoice ? [...SCREENS, ...invoiceScreens(invoice.id, invoice.lines[0]?.id ?? "")] : SCREENS;
+const screens = all.filter((screen) => only?.includes(screen.name) ?? true);
 const failures: string[] = [];
 mkdirSync(folder, { recursive: true });
 

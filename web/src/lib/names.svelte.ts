@@ -1,6 +1,6 @@
 // The names behind the ids that events are about, read for the ids that are on screen and not known yet.
-import { api, get, take } from "./api/client";
-import type { ServicePage } from "./api/coming";
+import { api, take } from "./api/client";
+import { placeOfLookup } from "./model/lookup";
 import { current } from "./session.svelte";
 
 export interface Named {
@@ -42,7 +42,7 @@ class Names {
     const found = new Map(this.#known);
     try {
       if (services.length > 0) {
-        const page = await get<ServicePage>("/v1/services", { ids: services.join(","), limit: "1000" });
+        const page = await take(api.GET("/v1/services", { params: { query: { ids: services.join(","), limit: 1000 } } }));
         for (const one of page.items) {
           found.set(one.id, { name: `${one.project}/${one.name}`, href: `${current.base}/projects/${one.project}/services/${one.name}` });
         }
@@ -52,12 +52,12 @@ class Names {
           found.set(one.id, { name: one.name, href: `${current.base}/projects/${one.name}` });
         }
       }
-      // A deleted service is in no list, but its receipt names it.
-      const gone = services.filter((id) => !found.has(id)).slice(0, 8);
+      // A deleted service is in no list, but its id still says what it was.
+      const gone = ids.filter((id) => !found.has(id) && /^(svc|prj|cls)_/.test(id)).slice(0, 8);
       await Promise.all(
-        gone.map(async (subject) => {
-          const { data } = await api.GET("/v1/receipts/{subject}", { params: { path: { subject } } });
-          if (data) found.set(subject, { name: `${data.project}/${data.name}`, href: `${current.base}/projects/${data.project}` });
+        gone.map(async (id) => {
+          const { data } = await api.GET("/v1/lookup/{id}", { params: { path: { id } } });
+          if (data) found.set(id, { name: data.project && data.kind === "service" ? `${data.project}/${data.name}` : data.name, href: placeOfLookup(current.base, data) });
         }),
       );
       this.#known = found;

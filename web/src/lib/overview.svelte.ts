@@ -1,6 +1,6 @@
 // The overview of the org in one read, shared by the page and the strip.
-import { get } from "./api/client";
-import type { Overview } from "./api/coming";
+import { api, take } from "./api/client";
+import type { Overview } from "./api/types";
 import { read, type Read } from "./live/read.svelte";
 import { current } from "./session.svelte";
 
@@ -8,7 +8,7 @@ import { current } from "./session.svelte";
 export function overviewRead(): Read<Overview> {
   return read(
     () => (current.org ? `${current.org}/overview` : undefined),
-    (signal) => get<Overview>("/v1/overview", {}, signal),
+    (signal) => take(api.GET("/v1/overview", { signal })),
     { due: (event) => /Service|Drift|Conflict|Absence|Reconcile|Cluster|Frozen/.test(event.type), every: 10_000 },
   );
 }

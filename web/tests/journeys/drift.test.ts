@@ -1,7 +1,7 @@
 // A value that another writer set is adopted: a verdict by a person, with their name on a new generation.
 import assert from "node:assert/strict";
 
-import { call, fresh, kubectl } from "../support/api.ts";
+import { call, fresh, kubectl, withoutKubectl } from "../support/api.ts";
 import { ORG } from "../support/browser.ts";
 import { journey } from "../support/journey.ts";
 
@@ -39,4 +39,4 @@ journey("a live value is adopted as the desired one", async ({ page }) => {
   const adopted = await call<Service>("GET", at);
   assert.deepEqual([adopted.generation, adopted.parameters.replicas], [2, 3]);
   await call("DELETE", at);
-});
+}, { skip: await withoutKubectl() });

@@ -2,7 +2,7 @@
 // read the receipt.
 import assert from "node:assert/strict";
 
-import { call, fresh, kubectl } from "../support/api.ts";
+import { call, fresh, kubectl, withoutKubectl } from "../support/api.ts";
 import { ORG } from "../support/browser.ts";
 import { journey } from "../support/journey.ts";
 
@@ -56,4 +56,4 @@ journey("a service is created, watched, broken, repaired and deleted with its re
   const receipt = dialog.getByRole("region", { name: "Deletion receipt" });
   await receipt.getByText("API absence: the cluster has no object under any of these keys").waitFor();
   await receipt.getByText(/objects verified absent/).waitFor();
-});
+}, { skip: await withoutKubectl() });

@@ -17,9 +17,15 @@ export async function call<T>(method: string, path: string, body?: unknown, toke
   return (text === "" ? undefined : JSON.parse(text)) as T;
 }
 
-/** Changes the cluster as another writer. KUBECONFIG names the cluster of the server under test. */
+/** Changes the cluster as another writer. */
 export async function kubectl(...args: string[]): Promise<string> {
-  return (await run("kubectl", args)).stdout;
+  return (await run("kubectl", ["--kubeconfig", process.env["TRUEUP_KUBECONFIG"] ?? "", ...args])).stdout;
+}
+
+/** Why a journey that changes the cluster cannot run; false if it can. */
+export async function withoutKubectl(): Promise<string | false> {
+  if (!process.env["TRUEUP_KUBECONFIG"]) return "TRUEUP_KUBECONFIG is not set";
+  return run("kubectl", ["version", "--client"]).then(() => false as const, () => "kubectl is not installed");
 }
 
 /** A name that no earlier run has used. */

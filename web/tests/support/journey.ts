@@ -15,8 +15,8 @@ interface Walk {
 }
 
 /** Runs a journey; an error on the page or a broken policy fails it as well. */
-export function journey(name: string, walk: (walk: Walk) => Promise<void>, { wired = false } = {}): void {
-  test(name, { timeout: 300_000 }, async () => {
+export function journey(name: string, walk: (walk: Walk) => Promise<void>, { wired = false, skip = false }: { wired?: boolean; skip?: string | false } = {}): void {
+  test(name, { timeout: 300_000, skip }, async () => {
     const browser = await launch();
     const wire = await Wire.open();
     try {

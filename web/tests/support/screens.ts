@@ -16,6 +16,8 @@ export interface Screen {
 export const SCREENS: Screen[] = [
   { name: "sign-in", path: "/sign-in", anonymous: true },
   { name: "sign-in-token", path: "/sign-in?token", anonymous: true },
+  { name: "set-up", path: "/set-up#code", anonymous: true },
+  { name: "accept", path: "/accept#code", anonymous: true },
   { name: "overview", path: org },
   { name: "services", path: `${org}/services` },
   { name: "services-none", path: `${org}/services?search=zzz` },
@@ -46,6 +48,7 @@ export const SCREENS: Screen[] = [
   { name: "plans", path: `${org}/plans` },
   { name: "events", path: `${org}/events` },
   { name: "event", path: `${org}/events?at=3` },
+  { name: "members", path: `${org}/members` },
   { name: "tokens", path: `${org}/tokens` },
   { name: "token-new", path: `${org}/tokens?new` },
   { name: "platform-orgs", path: "/platform", operator: true },
@@ -54,3 +57,12 @@ export const SCREENS: Screen[] = [
   { name: "platform-freezes", path: "/platform/freezes", operator: true },
   { name: "platform-events", path: "/platform/events", operator: true },
 ];
+
+/** The screens of an invoice, whose ids are known only when it is issued. */
+export function invoiceScreens(invoice: string, line: string): Screen[] {
+  const path = `${org}/billing/invoices/${invoice}`;
+  return [
+    { name: "invoice", path },
+    { name: "invoice-line", path: `${path}/lines/${line}` },
+  ];
+}

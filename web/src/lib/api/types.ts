@@ -26,3 +26,7 @@ export type Reconciliation = Schemas["Reconciliation"];
 export type Permission = Schemas["Permission"];
 export type Role = Schemas["Role"];
 export type CostReport = Schemas["CostReport"];
+export type Overview = Schemas["Overview"];
+export type Need = Schemas["Need"];
+export type Invoice = Schemas["Invoice"];
+export type LineExplanation = Schemas["LineExplanation"];

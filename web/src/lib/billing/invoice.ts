@@ -1,5 +1,5 @@
 // Words and colours of invoices.
-import type { Invoice, LineExplanation } from "../api/coming";
+import type { Invoice, LineExplanation } from "../api/types";
 import type { Role } from "../model/status";
 
 export const INVOICE_ROLES: Record<Invoice["state"], Role> = { issued: "moving", paid: "good", void: "neutral" };

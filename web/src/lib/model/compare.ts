@@ -1,84 +1,83 @@
 // Four states side by side: what is desired, what execution carries, what was observed, what is projected.
-import type { Difference, Release, Service } from "../api/types";
-import { shortObject, valueText } from "./text";
+import type { Schemas } from "../api/types";
+import { shortObject, valueText, words } from "./text";
 
-/** One line: a value in each state. An absent cell says nothing, which is not the same as agreeing. */
+type Field = Schemas["ComparedField"];
+
+/** A value in one state: how it relates to the desired one, and its text where that differs. */
+export interface CompareCell {
+  sign: "=" | "→" | "≠" | "◌";
+  text: string;
+}
+
+/** One line. An absent cell says nothing, which is not the same as agreeing. */
 export interface CompareRow {
   field: string;
   desired: string;
-  /** The generation in execution has this value, or another one. */
-  execution: { same: boolean; text: string } | undefined;
-  observed: { same: boolean; text: string; by?: string } | undefined;
-  projected: string | undefined;
+  execution: CompareCell | undefined;
+  observed: CompareCell | undefined;
+  /** Who wrote what was observed. */
+  by: string | undefined;
+  since: string | undefined;
+  differs: boolean;
 }
 
-/** The rows for what the service asks for, then one for each difference that no parameter names. */
-export function compareRows(service: Service, applied: Release | undefined): CompareRow[] {
-  const differences = service.divergences ?? [];
-  const named = new Set<Difference>();
-  const carries = service.status.applied_generation != null;
-  const wanted = new Map<string, unknown>(Object.entries(service.parameters));
-  if (!wanted.has("replicas")) wanted.set("replicas", service.replicas);
-  if (service.plan) wanted.set("plan", service.plan);
-  const rows = [...wanted].map(([field, value]): CompareRow => {
-    const difference = differences.find((one) => concerns(one, field));
-    if (difference) named.add(difference);
-    const before = appliedValue(applied, field, service);
-    return {
-      field,
-      desired: valueText(value),
-      execution: difference
-        ? { same: false, text: acting(difference) }
-        : carries
-        ? { same: before === undefined || valueText(before) === valueText(value), text: valueText(before ?? value) }
-        : undefined,
-      observed: difference ? seen(difference) : carries ? { same: true, text: "" } : undefined,
-      projected: undefined,
-    };
-  });
-  for (const difference of differences.filter((one) => !named.has(one))) rows.push(rowOf(difference));
-  return rows.sort((a, b) => rank(a) - rank(b));
+/** What follows from the template and the plan, and is shown only where it differs. */
+const QUIET = ["generated_secrets", "nodes", "workload", "probe", "ports", "resources.cpu_millis", "resources.memory_mib", "command", "restart", "retries"];
+
+/** The lines of a comparison: differences first, then what people ask about. */
+export function compareRows(fields: Field[]): CompareRow[] {
+  const shown = fields.filter((one) => one.field !== "ready_pods" && (one.state !== "same" || !QUIET.includes(one.field)));
+  return shown.map(rowOf).sort((a, b) => rank(a) - rank(b));
 }
 
-function rowOf(difference: Difference): CompareRow {
-  const field = difference.field === "" ? shortObject(difference.object) : difference.field;
+/** How many pods are ready, of how many. */
+export function readyPods(fields: Field[]): { ready: unknown; of: unknown; state: Field["state"] } | undefined {
+  const field = fields.find((one) => one.field === "ready_pods");
+  return field && field.observed !== undefined ? { ready: field.observed, of: field.desired, state: field.state } : undefined;
+}
+
+function rowOf(field: Field): CompareRow {
+  const { divergence } = field;
   return {
-    field: difference.field === "" ? field : `${difference.object.split("/")[0] ?? ""} ${field}`,
-    desired: valueText(difference.wanted),
-    execution: { same: false, text: acting(difference) },
-    observed: seen(difference),
-    projected: undefined,
+    field: field.object ? `${shortObject(field.object)} ${field.field}`.trim() : field.field,
+    desired: valueText(field.desired),
+    execution: divergence ? { sign: "≠", text: acting(divergence) } : executed(field),
+    observed: observed(field),
+    by: divergence?.by ?? undefined,
+    since: divergence?.since,
+    differs: field.state === "differs" || divergence != null,
   };
 }
 
-/** What the execution does about a difference. */
-function acting(difference: Difference): string {
-  if (difference.state === "open") return difference.verdict === "enforce" ? "reverting" : difference.verdict;
-  return difference.state === "in_conflict" ? "in conflict, not enforced" : difference.state;
+function executed(field: Field): CompareCell | undefined {
+  if (field.applied === undefined) return undefined;
+  return equal(field.applied, field.desired) ? { sign: "=", text: "" } : { sign: "→", text: `still ${valueText(field.applied)}` };
 }
 
-function seen(difference: Difference): { same: boolean; text: string; by?: string } {
-  const text = difference.class === "deleted" ? "deleted" : valueText(difference.live);
-  return { same: false, text, ...(difference.by ? { by: difference.by } : {}) };
+function observed(field: Field): CompareCell | undefined {
+  if (field.observed === undefined) return field.state === "unknown" ? { sign: "◌", text: "unknown" } : undefined;
+  const same = equal(field.observed, field.desired);
+  const text = same ? "" : valueText(field.observed);
+  // Without fresh evidence a value is unknown, whatever was observed before.
+  if (field.state === "unknown") return { sign: "◌", text: `unknown, was ${valueText(field.observed)}` };
+  return { sign: same ? "=" : field.state === "pending" ? "→" : "≠", text };
 }
 
-function concerns(difference: Difference, field: string): boolean {
-  const last = difference.field.split(".").at(-1);
-  return last === field;
+/** What the execution does about a divergence. */
+function acting({ state, verdict }: Schemas["FieldDivergence"]): string {
+  if (state === "open") return verdict === "enforce" ? "reverting" : verdict;
+  return state === "in_conflict" ? "in conflict, not enforced" : words(state);
 }
 
-function appliedValue(applied: Release | undefined, field: string, service: Service): unknown {
-  if (!applied || applied.generation === service.generation) return undefined;
-  if (field === "plan") return applied.plan ?? "(none)";
-  if (field === "replicas") return applied.spec.replicas;
-  return applied.parameters[field] ?? null;
-}
-
-/** Differences first, then the fields people ask about. */
 function rank(row: CompareRow): number {
-  if (row.observed && !row.observed.same) return 0;
-  if (row.execution && !row.execution.same) return 1;
+  if (row.differs) return 0;
+  if (row.execution?.sign === "→" || row.observed?.sign === "→") return 1;
   return { image: 2, replicas: 3, plan: 4 }[row.field] ?? 5;
+}
+
+function equal(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
 /** Fields of two values that differ, for the comparison of releases. */
@@ -87,7 +86,7 @@ export function differences(before: unknown, after: unknown, path = ""): { path:
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
     return keys.flatMap((key) => differences(before[key], after[key], path ? `${path}.${key}` : key));
   }
-  return JSON.stringify(before) === JSON.stringify(after) ? [] : [{ path, before, after }];
+  return equal(before, after) ? [] : [{ path, before, after }];
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
-import type { Service } from "../api/types";
-import { compareRows, differences } from "./compare";
+import type { Schemas, Service } from "../api/types";
+import { compareRows, differences, readyPods } from "./compare";
 import { isFresh, truth, urgency } from "./status";
 
 const service = (over: object, status: object = {}): Service =>
@@ -42,26 +42,34 @@ test("a status without evidence is never fresh", () => {
   expect(isFresh(service({}, { stale_at: "2026-01-01T00:01:01Z" }).status, now)).toBe(true);
 });
 
-test("differences come first and name their writer", () => {
-  const difference = {
-    object: "Deployment/web-1",
-    field: "spec.replicas",
-    class: "edited",
-    wanted: 3,
-    live: 5,
-    by: "kubectl-edit",
-    verdict: "enforce",
-    state: "open",
-  };
-  const rows = compareRows(service({ reconciliation: "diverged", divergences: [difference] }, { applied_generation: 4 }), undefined);
-  expect(rows[0]).toMatchObject({ field: "replicas", desired: "3", observed: { same: false, text: "5", by: "kubectl-edit" } });
-  expect(rows[0]?.execution).toEqual({ same: false, text: "reverting" });
-  expect(rows[1]).toMatchObject({ field: "image", observed: { same: true } });
+type Field = Schemas["ComparedField"];
+
+test("differences come first and name their writer, and what is done about them", () => {
+  const rows = compareRows([
+    { field: "image", desired: "web:1.4", applied: "web:1.4", observed: "web:1.4", state: "same" },
+    { field: "workload", desired: "deployment", applied: "deployment", observed: "deployment", state: "same" },
+    {
+      field: "replicas",
+      desired: 3,
+      applied: 3,
+      observed: 5,
+      state: "differs",
+      divergence: { id: "dvg_1", by: "kubectl-edit", since: "2026-01-01T00:00:00Z", verdict: "enforce", state: "open" },
+    },
+  ] as unknown as Field[]);
+  expect(rows.map((row) => row.field)).toEqual(["replicas", "image"]);
+  expect(rows[0]).toMatchObject({ desired: "3", execution: { sign: "≠", text: "reverting" }, observed: { sign: "≠", text: "5" }, by: "kubectl-edit" });
+  expect(rows[1]).toMatchObject({ execution: { sign: "=" }, observed: { sign: "=" } });
 });
 
-test("nothing is claimed about execution before a generation is applied", () => {
-  const rows = compareRows(service({ reconciliation: "pending" }), undefined);
-  expect(rows.every((row) => row.execution === undefined && row.observed === undefined)).toBe(true);
+test("nothing is claimed before it was applied and observed, and old evidence is unknown", () => {
+  const accepted = { field: "replicas", desired: 3, state: "pending" } as Field;
+  expect(compareRows([accepted])[0]).toMatchObject({ execution: undefined, observed: undefined, differs: false });
+  const carried = { field: "replicas", desired: 3, applied: 2, observed: 2, state: "pending" } as unknown as Field;
+  expect(compareRows([carried])[0]).toMatchObject({ execution: { sign: "→", text: "still 2" }, observed: { sign: "→", text: "2" } });
+  const stale = { field: "replicas", desired: 3, applied: 3, observed: 3, state: "unknown" } as unknown as Field;
+  expect(compareRows([stale])[0]).toMatchObject({ observed: { sign: "◌", text: "unknown, was 3" } });
+  expect(readyPods([{ field: "ready_pods", desired: 2, observed: 1, state: "pending" } as unknown as Field])).toMatchObject({ ready: 1, of: 2 });
 });
 
 test("values are compared field by field", () => {

@@ -1,14 +1,16 @@
 // The rows of the services list: read in pages as they are scrolled to, read again in place when an event
 // concerns them. Rows never move: what is new waits behind a button.
-import { get } from "../api/client";
-import type { ServicePage } from "../api/coming";
+import { api, take } from "../api/client";
+import type { paths } from "../api/schema";
 import { ApiError, unreachable } from "../api/problem";
-import type { CloudEvent, Service } from "../api/types";
+import type { CloudEvent, Schemas, Service } from "../api/types";
 import { clock } from "../live/clock.svelte";
 import { DueRead } from "../live/due";
 import { live } from "../live/live.svelte";
 import type { Filter } from "../model/filter";
 import type { Window } from "../model/window";
+
+type Query = NonNullable<paths["/v1/services"]["get"]["parameters"]["query"]>;
 
 const FIRST = 100;
 const NEXT = 500;
@@ -37,7 +39,7 @@ export class ServiceRows {
     this.#filter = filter;
     this.#quiet = live.listen(
       (event) => this.#event(event),
-      () => this.#markAll(),
+      () => this.#gap(),
     );
     void this.more();
   }
@@ -57,11 +59,11 @@ export class ServiceRows {
       const first = this.total === undefined;
       const page = await this.#read({
         ...this.#filter,
-        cursor: this.#next,
-        limit: String(first ? FIRST : NEXT),
-        ...(first ? { count: "true" } : {}),
+        ...(this.#next ? { cursor: this.#next } : {}),
+        limit: first ? FIRST : NEXT,
+        ...(first ? { count: true } : {}),
       });
-      if (page.total !== undefined) this.total = page.total;
+      if (page.total != null) this.total = page.total;
       const rows = [...this.rows];
       for (const service of page.items) {
         if (this.#places.has(service.id)) continue;
@@ -86,8 +88,8 @@ export class ServiceRows {
     if (this.#due.size > 0) this.#again.due();
   }
 
-  #read(query: Record<string, string | undefined>): Promise<ServicePage> {
-    return get<ServicePage>("/v1/services", query, this.#abort.signal);
+  #read(query: Query): Promise<Schemas["ServiceList"]> {
+    return take(api.GET("/v1/services", { params: { query }, signal: this.#abort.signal }));
   }
 
   #event(event: CloudEvent): void {
@@ -100,9 +102,18 @@ export class ServiceRows {
     }
   }
 
-  #markAll(): void {
+  /** Events may have been missed: every row is due, and new services are counted. */
+  #gap(): void {
+    if (this.total === undefined) return;
     for (const id of this.#places.keys()) this.#due.add(id);
     if (this.#due.size > 0) this.#again.due();
+    void this.#count().catch(() => undefined);
+  }
+
+  async #count(): Promise<void> {
+    const before = this.total ?? 0;
+    const { total } = await this.#read({ ...this.#filter, limit: 1, count: true });
+    if (total != null && total > before + this.fresh) this.fresh = total - before;
   }
 
   /** Reads the rows again that are due and in view; the others when they come into view. */
@@ -112,7 +123,7 @@ export class ServiceRows {
     if (wanted.length === 0) return;
     for (const id of wanted) this.#due.delete(id);
     try {
-      const page = await this.#read({ ids: wanted.join(","), limit: "1000" });
+      const page = await this.#read({ ids: wanted.join(","), limit: 1000 });
       this.#replace(page.items);
       this.error = undefined;
     } catch (cause) {
