@@ -275,3 +275,26 @@ async fn s54_sign_ins_are_events_with_ids_and_names_beside_them() {
         .collect();
     assert!(users[0].as_str().unwrap().starts_with("usr_") && users[1].is_null(), "{users:?}");
 }
+
+/// S02 and S03: Trueup has no signed tokens, so every one of them is an unknown token.
+#[tokio::test]
+async fn s02_s03_signed_tokens_open_nothing() {
+    let front = front().await;
+    let encode = |text: &str| data_encoding::BASE64URL_NOPAD.encode(text.as_bytes());
+    let claims = encode(r#"{"sub":"ada@example.com","role":"operator","exp":99999999999}"#);
+    let unknown = visible(&front.get("/v1/projects").token("nothing").send().await);
+    for head in [
+        r#"{"alg":"none"}"#,
+        r#"{"alg":"HS256","kid":"../../../dev/null"}"#,
+        r#"{"alg":"HS256","kid":"' union select 'key"}"#,
+        r#"{"alg":"RS256","jku":"https://evil.example/keys"}"#,
+        r#"{"alg":"RS256","jwk":{"kty":"oct","k":"AA"}}"#,
+    ] {
+        let token = format!("{}.{claims}.", encode(head));
+        let reply = front.get("/v1/projects").token(&token).send().await;
+        assert_eq!(visible(&reply), unknown, "{head}");
+        let body = json!({"token": token});
+        let signed_in = front.post("/v1/session/token").without(header::AUTHORIZATION).json(&body);
+        signed_in.send().await.must_be(401, "TU1001");
+    }
+}

@@ -179,6 +179,23 @@ mod tests {
             prop_assert_ne!(object_name(&a, x), object_name(&b, y));
         }
 
+        /// S21: one org cannot choose a name whose objects have the names of another's, whatever it
+        /// contains: also not one that begins like a name derived for the other.
+        #[test]
+        fn s21_no_name_derived_for_a_service_is_one_of_another(a in name(), x: u128, y: u128, z: u128) {
+            let (x, y) = (ServiceId::from_uuid(uuid(x)), ServiceId::from_uuid(uuid(y)));
+            prop_assume!(x.tail(TAIL) != y.tail(TAIL));
+            let theirs = derived(&object_name(&a, x), z);
+            for other in &theirs {
+                // The longest part of their name that is a name itself.
+                let close = other.get(..other.len().min(40)).unwrap_or_default().trim_end_matches('-');
+                let Ok(close) = close.parse::<Name>() else { continue };
+                for ours in derived(&object_name(&close, y), z) {
+                    prop_assert!(!theirs.contains(&ours), "{ours} is derived for both");
+                }
+            }
+        }
+
         #[test]
         fn every_derived_name_fits_into_a_kubernetes_label(a in name(), x: u128) {
             let base = object_name(&a, ServiceId::from_uuid(uuid(x)));
@@ -189,6 +206,25 @@ mod tests {
             // Kubernetes adds the time of a run to a CronJob's name, which is the service's own.
             prop_assert!(base.len() <= 52, "{base} has {}", base.len());
         }
+    }
+
+    /// Every name that is derived for the objects of a service.
+    fn derived(base: &str, id: u128) -> Vec<String> {
+        let (endpoint_id, domain_id) =
+            (EndpointId::from_uuid(uuid(id)), DomainId::from_uuid(uuid(id)));
+        vec![
+            base.to_owned(),
+            anchor(base, 1),
+            config(base),
+            secret(base),
+            endpoint(base, endpoint_id),
+            domain(base, domain_id),
+            domain_secret(base, domain_id),
+            web_opening(base),
+            monitor(base),
+            claim(base, 0),
+            job(base, "0123456789"),
+        ]
     }
 
     fn uuid(value: u128) -> uuid::Uuid {
