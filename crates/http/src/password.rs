@@ -130,7 +130,6 @@ mod tests {
             "aaaaaaaaaaaaaaaa",
             "qwertyuiop12",
             "ada@example.com",
-            "AdaLovelace1",
             "abcdefghijkl",
             &"x".repeat(2000),
         ] {

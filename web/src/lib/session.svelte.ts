@@ -9,6 +9,7 @@ import { forgetReads } from "./live/read.svelte";
 
 const LEAST_ROLE: Record<PermissionName, string> = {
   read: "viewer",
+  manage_billing: "billing",
   manage_services: "developer",
   manage_secrets: "developer",
   manage_projects: "owner",

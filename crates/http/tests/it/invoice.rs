@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use trueup_model::Clock;
 use trueup_testkit::usage::store_hours;
 
-use crate::front::{Front, OPERATOR, OWNER, Reply, VIEWER};
+use crate::front::{Front, OPERATOR, OWNER, Reply};
 
 const INVOICES: &str = "/v1/invoices";
 
@@ -38,14 +38,14 @@ async fn usage_becomes_an_invoice_once() {
     assert_eq!(draft["subtotal"]["text"], "1.80 EUR", "{draft}");
 
     let (id, line) = invoiced(&front).await;
-    let invoice = front.get(&format!("{INVOICES}/ACME-0001")).token(VIEWER).send().await.json();
+    let invoice = front.get(&format!("{INVOICES}/ACME-0001")).token(OWNER).send().await.json();
     assert_eq!((&invoice["id"], &invoice["state"]), (&json!(id), &json!("issued")));
     assert_eq!(invoice["lines"][0]["quantity"], "1080000");
     let again = post(&front, INVOICES, json!({"early": true})).await;
     again.must_be(422, "TU1201");
 
     let path = format!("{INVOICES}/{id}/lines/{line}");
-    let opened = front.get(&path).token(VIEWER).send().await.json();
+    let opened = front.get(&path).token(OWNER).send().await.json();
     assert_eq!(opened["unchanged"], true, "{opened}");
     assert_eq!(opened["intervals"][0]["object"], "pod-a");
     assert_eq!(opened["entries"][0]["seq"], 1);
@@ -68,7 +68,7 @@ async fn a_paid_or_void_invoice_is_decided() {
     let paid = post(&front, &pay, json!({"method": "cash"})).await.json();
     assert_eq!((&paid["state"], &paid["number"]), (&json!("paid"), &json!("ACME-0002")));
     post(&front, &pay, json!({"method": "cash"})).await.must_be(409, "TU1306");
-    let accounts = front.get("/v1/ledger/accounts").token(VIEWER).send().await.json();
+    let accounts = front.get("/v1/ledger/accounts").token(OWNER).send().await.json();
     let sum = |name: &str| {
         let all = accounts["items"].as_array().unwrap();
         let found = all.iter().find(|one| one["account"].as_str().unwrap().starts_with(name));
@@ -85,11 +85,11 @@ async fn credit_pays_first_and_comes_back_from_a_void_invoice() {
     let granted = post(&front, "/v1/credits", credit).await;
     assert_eq!(granted.status, StatusCode::CREATED, "{}", granted.text());
     let left = async || {
-        let list = front.get("/v1/credits").token(VIEWER).send().await.json();
+        let list = front.get("/v1/credits").token(OWNER).send().await.json();
         list["left"]["text"].as_str().unwrap().to_owned()
     };
     let (id, _) = invoiced(&front).await;
-    let invoice = front.get(&format!("{INVOICES}/{id}")).token(VIEWER).send().await.json();
+    let invoice = front.get(&format!("{INVOICES}/{id}")).token(OWNER).send().await.json();
     assert_eq!(
         (&invoice["credit"]["text"], &invoice["due"]["text"]),
         (&json!("1.00 EUR"), &json!("0.80 EUR"))

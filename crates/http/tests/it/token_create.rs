@@ -75,7 +75,7 @@ async fn s08_token_in_a_url_is_refused() {
 #[tokio::test]
 async fn s13_token_cannot_create_one_with_more_permissions() {
     let front = Front::with_web().await;
-    let narrow = json!({"name": "n", "role": "owner", "permissions": ["read", "manage_tokens"], "expires_in_days": 3});
+    let narrow = json!({"name": "n", "role": "owner", "permissions": ["read", "read_content", "manage_tokens"], "expires_in_days": 3});
     let narrow = front.create_token(&narrow).await;
     let request = |maker: &str, body: Value| front.post(TOKENS).token(maker).json(&body).send();
     for maker in [VIEWER, DEVELOPER] {
@@ -235,7 +235,7 @@ async fn whoami_returns_permissions_and_org() {
     let front = Front::new().await;
     let who = |request: TestRequest| async move { request.send().await.json() };
     let viewer = who(front.get("/v1/whoami").token(VIEWER)).await;
-    assert_eq!(viewer["permissions"], json!(["read"]));
+    assert_eq!(viewer["permissions"], json!(["read", "read_content"]));
     assert_eq!(viewer["org"]["name"], "acme");
     let operator = who(front.get("/v1/whoami").token(OPERATOR)).await;
     assert_eq!((&operator["role"], &operator["org"]), (&json!("operator"), &Value::Null));

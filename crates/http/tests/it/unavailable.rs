@@ -14,7 +14,7 @@ use crate::front::{Front, OWNER, PATIENCE, Reply, STRANGER, TestRequest, app_sta
 use crate::recipe::{operations, stage};
 
 /// The only operations that read nothing but tokens.
-const OF_TOKENS: [&str; 2] = ["whoami", "token_list"];
+const OF_TOKENS: [&str; 3] = ["whoami", "token_list", "access_check"];
 
 fn must_be_unavailable(name: &str, reply: &Reply) {
     assert_eq!(reply.status, 503, "{name}: {}", reply.text());

@@ -634,8 +634,7 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
 fn after_billing(fact: &Fact) -> Option<Fact> {
     let (invoice, number) =
         (InvoiceId::from_uuid(uuid::Uuid::from_u128(22)), "ACME-0001".to_owned());
-    let template = "web@1".parse().expect("a template");
-    let principal = "owner".to_owned();
+    let (template, principal) = ("web@1".parse().expect("a template"), "owner".to_owned());
     Some(match fact {
         Fact::QuotaChanged(_) => Fact::BillingAccountChanged(BillingAccountChanged {
             currency: Currency::EUR,
@@ -643,11 +642,10 @@ fn after_billing(fact: &Fact) -> Option<Fact> {
             tax_ppm: 190_000,
             principal,
         }),
-        Fact::BillingAccountChanged(_) => Fact::BudgetChanged(BudgetChanged {
-            limit_micros: Some(50_000_000),
-            at_limit: AtLimit::Refuse,
-            principal,
-        }),
+        Fact::BillingAccountChanged(_) => {
+            let (limit_micros, at_limit) = (Some(50_000_000), AtLimit::Refuse);
+            Fact::BudgetChanged(BudgetChanged { limit_micros, at_limit, principal })
+        }
         Fact::BudgetChanged(_) => Fact::BudgetReached(BudgetReached {
             percent: 80,
             spent_micros: 40_000_000,

@@ -150,8 +150,16 @@ async fn s17_every_write_names_the_org_of_its_rows() {
     }
     loose.sort();
     // The sealer's queue by sequence number, expired keys, heads and gaps by uid, and the claims of a
-    // former lease holder.
-    let expected = ["event_queue", "idempotency_keys", "transition_heads", "usage_gaps", "wakes"];
+    // former lease holder; and the memberships of a user, which row-level security limits to the org.
+    let expected = [
+        "event_queue",
+        "idempotency_keys",
+        "memberships",
+        "memberships",
+        "transition_heads",
+        "usage_gaps",
+        "wakes",
+    ];
     assert_eq!(loose, expected);
     assert!(checked > 30, "{checked} writes were found");
 }
@@ -176,7 +184,16 @@ fn every_write_of_the_app_runs_in_the_frame() {
             ends += usize::from(line.contains("app.end(") || line.contains("self.end("));
         }
     }
-    let expected = ["end", "note_use", "repair_service"].map(str::to_owned);
+    // The frame; what is noted about sessions and failed sign-ins; a reader's request for a repair.
+    let expected = [
+        "count_sign_in",
+        "end",
+        "forgive_sign_ins",
+        "note_session_use",
+        "note_use",
+        "repair_service",
+    ]
+    .map(str::to_owned);
     assert_eq!(commits, BTreeSet::from(expected), "functions of the app that commit");
     assert_eq!(ends, 1, "only `Write::finish` calls `App::end`");
 }
