@@ -14,7 +14,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// The pages, by code. Only this list is searched: no file path is made from the request.
-const PAGES: [(&str, &str); 28] = [
+const PAGES: [(&str, &str); 30] = [
     ("TU1001", include_str!("../../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../../docs/errors/TU1003.md")),
@@ -24,6 +24,8 @@ const PAGES: [(&str, &str); 28] = [
     ("TU1007", include_str!("../../../../docs/errors/TU1007.md")),
     ("TU1008", include_str!("../../../../docs/errors/TU1008.md")),
     ("TU1009", include_str!("../../../../docs/errors/TU1009.md")),
+    ("TU1010", include_str!("../../../../docs/errors/TU1010.md")),
+    ("TU1011", include_str!("../../../../docs/errors/TU1011.md")),
     ("TU1101", include_str!("../../../../docs/errors/TU1101.md")),
     ("TU1102", include_str!("../../../../docs/errors/TU1102.md")),
     ("TU1103", include_str!("../../../../docs/errors/TU1103.md")),
