@@ -46,7 +46,7 @@ export async function open(browser: Browser, look: Look = {}, proxy?: string): P
 
 /** Signs in through the page, as a person does. */
 export async function signIn(page: Page, token = TOKEN): Promise<void> {
-  await page.goto("/sign-in?token");
+  await page.goto("/sign-in?with=key");
   await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.waitForURL((url) => !url.pathname.startsWith("/sign-in"));

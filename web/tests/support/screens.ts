@@ -15,7 +15,7 @@ export interface Screen {
 
 export const SCREENS: Screen[] = [
   { name: "sign-in", path: "/sign-in", anonymous: true },
-  { name: "sign-in-token", path: "/sign-in?token", anonymous: true },
+  { name: "sign-in-token", path: "/sign-in?with=key", anonymous: true },
   { name: "set-up", path: "/set-up#code", anonymous: true },
   { name: "accept", path: "/accept#code", anonymous: true },
   { name: "overview", path: org },

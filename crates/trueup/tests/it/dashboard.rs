@@ -17,6 +17,7 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const PATIENCE: Duration = Duration::from_secs(1200);
 
 #[tokio::test]
+#[ignore = "takes minutes; run by `make screens`"]
 async fn journeys_of_a_user_pass_in_a_browser() {
     run("journeys").await;
 }
