@@ -64,7 +64,7 @@ screens: ## Open every screen of the dashboard in a browser and keep screenshots
 	@scripts/web-build
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
-	cargo test --locked --workspace -- --ignored --exact dashboard::screens --nocapture
+	cargo test --locked --workspace -- --ignored --exact dashboard::screens dashboard::journeys_of_a_user_pass_in_a_browser --nocapture
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go
