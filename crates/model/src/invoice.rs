@@ -1,15 +1,17 @@
 //! Invoices and credits: what an org is asked to pay, and what it may pay with.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
 use crate::billing::Seller;
-use crate::id::{CreditId, InvoiceId, PriceVersionId};
+use crate::id::{ClusterId, CreditId, InvoiceId, PriceVersionId};
 use crate::money::Currency;
 use crate::price::PriceItem;
-use crate::usage::Span;
+use crate::usage::{Evidence, Source, Span};
 
 /// What became of an invoice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -60,6 +62,9 @@ pub struct InvoiceDocument {
     pub due_micros: i64,
     /// The last ledger entry that it takes into account.
     pub ledger_seq: i64,
+    /// How far the sources of each cluster were heard when it was cut.
+    #[serde(default)]
+    pub heard: BTreeMap<ClusterId, BTreeMap<Source, Evidence>>,
     /// When it was issued.
     pub issued_at: Timestamp,
     /// When it is to be paid.

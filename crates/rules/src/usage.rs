@@ -20,7 +20,9 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use trueup_model::key::Kind;
 use trueup_model::transition::Transition;
-use trueup_model::usage::{Evidence, Gap, GapPolicy, Meter, Owner, Source, UsageInterval};
+use trueup_model::usage::{
+    Evidence, Gap, GapPolicy, Meter, Owner, Quantity, Source, UsageInterval,
+};
 
 pub use node::Nodes;
 pub use release_join::{AcceptedPlan, Held, plan_at};
@@ -104,6 +106,19 @@ pub fn extended(mut interval: UsageInterval, watermarks: &Watermarks) -> UsageIn
         interval.provenance.last = contact.clone();
     }
     interval
+}
+
+/// An interval as it stood when its sources had been heard up to these watermarks; `None` if it had
+/// not begun. What a total counts is not known for a part of it, so a total stays whole.
+#[must_use]
+pub fn as_of(interval: UsageInterval, watermarks: &Watermarks) -> Option<UsageInterval> {
+    let mut interval = extended(interval, watermarks);
+    if let Some(contact) = horizon(watermarks, interval.meter)
+        && matches!(interval.quantity, Quantity::PerSecond(_))
+    {
+        interval.span.until = interval.span.until.min(contact.seen_at);
+    }
+    (interval.span.from < interval.span.until).then_some(interval)
 }
 
 /// How far all sources of a meter have been observed; `None` while one never was.

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::{json, read, read_json, time};
+use crate::usage::Heard;
 use crate::{App, Error};
 
 pub use verify::Verification;
@@ -250,6 +251,20 @@ pub(crate) async fn lock(tx: &mut Tx, org: OrgId) -> Result<i64, Error> {
             .fetch_one(&mut **tx)
             .await?;
     Ok(seq)
+}
+
+/// When usage was last posted, and how far sources were heard by then.
+pub(crate) async fn last_accrual(
+    tx: &mut Tx,
+    org: OrgId,
+) -> Result<Option<(Timestamp, Heard)>, Error> {
+    let head: Option<(jiff_sqlx::Timestamp, Json<Value>)> = sqlx::query_as(
+        "select accrued_at, heard from ledger_heads where org_id = $1 and accrued_at is not null",
+    )
+    .bind(org.uuid())
+    .fetch_optional(&mut **tx)
+    .await?;
+    head.map(|(at, heard)| Ok((at.to_jiff(), read_json("watermarks", heard)?))).transpose()
 }
 
 /// Appends entries to a locked ledger, whose last entry is `seq`; returns the new last one.

@@ -10,7 +10,7 @@ use trueup_model::id::{ClusterId, IntervalId, OrgId, ProjectId, ServiceId};
 use trueup_model::usage::{
     Evidence, Flags, Gap, Owner, Provenance, Span, UsageInterval, UsageRecord,
 };
-use trueup_rules::usage::{Watermarks, extended};
+use trueup_rules::usage::{Watermarks, as_of};
 use uuid::Uuid;
 
 use crate::Error;
@@ -48,7 +48,7 @@ pub(crate) async fn of_org(
     let none = Watermarks::new();
     for (cluster, record) in &records {
         let heard = heard.get(cluster).unwrap_or(&none);
-        usage.intervals.extend(record.intervals().map(|interval| extended(interval, heard)));
+        usage.intervals.extend(record.intervals().filter_map(|interval| as_of(interval, heard)));
         let newest = heard.values().map(|contact| contact.seen_at).min();
         usage.heard_until = match (usage.heard_until, newest) {
             (Some(one), Some(other)) => Some(one.min(other)),

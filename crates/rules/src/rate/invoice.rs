@@ -89,6 +89,7 @@ pub fn document(
         credit_micros: 0,
         due_micros: total,
         ledger_seq: header.ledger_seq,
+        heard: BTreeMap::new(),
         issued_at: header.now,
         due_at: header.now.checked_add(PAYABLE_FOR).unwrap_or(header.now),
     })

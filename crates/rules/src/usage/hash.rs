@@ -14,7 +14,10 @@ pub fn identity(interval: &UsageInterval) -> EvidenceHash {
     fields(&beginning(interval))
 }
 
-/// The hash of everything that an interval charges. A correction has another one.
+/// The hash of everything that an interval charges for a moment in it. A correction has another one.
+///
+/// Its end is not part of it: a line says which part of the interval it charges, and an interval
+/// that grew afterwards is still the one that was charged.
 #[must_use]
 pub fn content(interval: &UsageInterval) -> EvidenceHash {
     let owner = &interval.owner;
@@ -30,7 +33,6 @@ pub fn content(interval: &UsageInterval) -> EvidenceHash {
         interval.plan.as_ref().map(ToString::to_string).unwrap_or_default(),
         counted.to_owned(),
         amount.to_string(),
-        interval.span.until.as_microsecond().to_string(),
         interval.delivery.to_string(),
         interval.basis.to_string(),
         interval.simulated.to_string(),

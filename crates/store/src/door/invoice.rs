@@ -138,7 +138,9 @@ async fn issue(
         ledger_seq: seq,
         now,
     };
-    let document = document(&header, &entries, &prices).map_err(Error::from)?;
+    let mut document = document(&header, &entries, &prices).map_err(Error::from)?;
+    let accrued = ledger::last_accrual(&mut write.tx, org).await?;
+    document.heard = accrued.map(|(_, heard)| heard).unwrap_or_default();
     if document.lines.is_empty() {
         let message = "nothing was used in it, or before it, that is not invoiced yet";
         return Err(invalid("period", message.to_owned()));

@@ -1,8 +1,8 @@
 //! Explains a line of an invoice: the ledger entries it sums up, and the intervals they charge.
 //!
-//! The line is rated again from the stored usage. If its hash is that of the invoice, the shown
-//! intervals are exactly what was charged; if not, usage was corrected since, and a later invoice
-//! has the difference.
+//! The line is rated again from the stored usage, as far as its sources had been heard when the
+//! invoice was cut. If its hash is that of the invoice, the shown intervals are exactly what was
+//! charged; if not, usage was corrected since, and a later invoice has the difference.
 
 use trueup_model::billing::BillingSettings;
 use trueup_model::id::OrgId;
@@ -15,7 +15,6 @@ use trueup_rules::usage::hash;
 
 use crate::ledger::LedgerEntry;
 use crate::transition::of_objects;
-use crate::usage::watermarks;
 use crate::{App, Error, billing, invoice, ledger};
 
 /// A line of an invoice, opened down to what was observed.
@@ -66,9 +65,10 @@ impl App {
         let found = invoice.document.lines.iter().find(|one| one.id == line).cloned();
         let Some(line) = found else { return Ok(None) };
         let entries = ledger::entries(&mut tx, org, &line.entries).await?;
-        let heard = watermarks(&mut *tx, None).await?;
         let account = billing::account(&mut tx, org, settings.currency).await?;
-        let inputs = billing::inputs(&mut tx, org, account, line.period.from, &heard).await?;
+        let inputs =
+            billing::inputs(&mut tx, org, account, line.period.from, &invoice.document.heard)
+                .await?;
         let rated = inputs.rate(settings.charge_simulated)?;
         let again = rated.lines.iter().find(|one| line_id(&one.key) == line.id);
         let unchanged = again.is_some_and(|one| one.evidence().to_string() == line.evidence);

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
-use sqlx::types::Json;
 use trueup_model::billing::BillingSettings;
 use trueup_model::id::{ClusterId, IntervalId, OrgId};
 use trueup_model::org::PLATFORM;
@@ -16,8 +14,6 @@ use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::pool::{Tx, enter};
-use crate::db::row::read_json;
-use crate::usage::Heard;
 use crate::work::meter::input::{Inputs, Objects};
 use crate::work::meter::{compute, stored};
 use crate::{App, Error, billing, ledger};
@@ -199,7 +195,7 @@ async fn amounts(
     settings: &BillingSettings,
     found: &mut Verification,
 ) -> Result<Option<String>, Error> {
-    let Some((accrued_at, heard)) = last_accrual(tx, org).await? else { return Ok(None) };
+    let Some((accrued_at, heard)) = ledger::last_accrual(tx, org).await? else { return Ok(None) };
     let account = billing::account(tx, org, settings.currency).await?;
     let is_settled = !changed_since(tx, org, accrued_at).await?;
     let mut around = Some(accrued_at);
@@ -221,17 +217,6 @@ async fn amounts(
         found.pending = found.pending.saturating_add(differences.len());
     }
     Ok(None)
-}
-
-/// When usage was last posted, and how far sources were heard by then.
-async fn last_accrual(tx: &mut Tx, org: OrgId) -> Result<Option<(Timestamp, Heard)>, Error> {
-    let head: Option<(jiff_sqlx::Timestamp, Json<Value>)> = sqlx::query_as(
-        "select accrued_at, heard from ledger_heads where org_id = $1 and accrued_at is not null",
-    )
-    .bind(org.uuid())
-    .fetch_optional(&mut **tx)
-    .await?;
-    head.map(|(at, heard)| Ok((at.to_jiff(), read_json("watermarks", heard)?))).transpose()
 }
 
 /// Whether usage was recorded or corrected since it was last posted.

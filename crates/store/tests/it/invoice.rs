@@ -123,3 +123,33 @@ async fn a_negative_invoice_is_a_credit_note_that_pays_the_next_one() {
     );
     assert_eq!(rig.receivable().await, first.document.due_micros, "only the first one is unpaid");
 }
+
+#[tokio::test]
+async fn a_line_still_explains_what_it_charged_after_its_usage_went_on() {
+    let rig = MeterRig::new().await;
+    rig.run("a", 10, None).await;
+    rig.hear(HOUR).await;
+    rig.meter(HOUR).await;
+    let db = &rig.stage.db;
+    let wanted = InvoiceRequest { around: at(0), early: true };
+    let early = db.app.close_period(db.org, wanted, &rig.settings, at(HOUR)).await.unwrap().row;
+    let line = early.document.lines.iter().find(|line| line.item.to_string().starts_with("pod"));
+    let line = line.unwrap();
+    let explain = async || {
+        let wanted = (early.document.number.as_str(), line.id.as_str());
+        db.app.explain_line(db.org, wanted, &rig.settings).await.unwrap().unwrap()
+    };
+    // It goes on, and then it ends: neither is on this invoice.
+    rig.hear(2 * HOUR).await;
+    let grown = explain().await;
+    rig.run("a", 10, Some(3 * HOUR)).await;
+    rig.hear(4 * HOUR).await;
+    rig.meter(4 * HOUR).await;
+    let ended = explain().await;
+    for found in [grown, ended] {
+        assert!(found.unchanged);
+        let spans: Vec<_> =
+            found.intervals.iter().map(|it| (it.span.from, it.span.until)).collect();
+        assert_eq!(spans, [(at(10), at(HOUR))]);
+    }
+}
