@@ -2,12 +2,12 @@
 // the reason; the server decides in any case.
 import { goto } from "$app/navigation";
 import { onSignedOut, useOrg } from "./api/client";
-import type { PermissionName } from "./api/coming";
-import { readSession, signOut, type Session } from "./api/session";
+import { readSession, signOut } from "./api/session";
+import type { Permission, Session } from "./api/types";
 import { live } from "./live/live.svelte";
 import { forgetReads } from "./live/read.svelte";
 
-const LEAST_ROLE: Record<PermissionName, string> = {
+const LEAST_ROLE: Record<Permission, string> = {
   read: "viewer",
   manage_billing: "billing",
   manage_services: "developer",
@@ -67,7 +67,7 @@ class Current {
   }
 
   /** Why an action is not possible; undefined if it is. */
-  denied(permission: PermissionName): string | undefined {
+  denied(permission: Permission): string | undefined {
     if (this.session?.permissions.includes(permission)) return undefined;
     const role = this.session?.role ?? "none";
     return `needs the permission ${permission}, which the role ${LEAST_ROLE[permission]} has; yours is ${role}`;

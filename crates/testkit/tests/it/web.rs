@@ -13,10 +13,9 @@ fn run(script: &str) {
         left_out("npm is not installed");
         return;
     }
-    for (program, args) in [
-        ("scripts/web-build", &[][..]),
-        ("npm", &["run", script, "--if-present", "--prefix", "web"]),
-    ] {
+    for (program, args) in
+        [("scripts/web-build", &[][..]), ("npm", &["run", script, "--prefix", "web"])]
+    {
         let output = Command::new(program).args(args).current_dir(root()).output();
         let output = output.expect("the program should run");
         let (out, err) =

@@ -1,16 +1,7 @@
 // Signing in and out. The cookie is HttpOnly: this page never sees a credential after sending it.
 import { send } from "./client";
-import type { PermissionName, RoleName } from "./coming";
 import { problemOf } from "./problem";
-
-export interface Session {
-  principal: { id: string; name: string; email?: string | null };
-  org?: { id: string; name: string } | null;
-  orgs: { id: string; name: string; role: RoleName }[];
-  role: RoleName;
-  permissions: PermissionName[];
-  expires_at?: string | null;
-}
+import type { Session } from "./types";
 
 /** The session of this browser, with the role in the current org; undefined if nobody is signed in. */
 export async function readSession(): Promise<Session | undefined> {

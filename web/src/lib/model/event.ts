@@ -1,6 +1,7 @@
 // Events as sentences, with the words of the command line.
 import type { CloudEvent, EventData, Schemas } from "../api/types";
 import { moment } from "./age";
+import { account } from "./event-account";
 import { money } from "./money";
 import { phaseRole, HEALTHS, type Role } from "./status";
 
@@ -27,7 +28,7 @@ export function actor(event: CloudEvent): string {
 /** An unknown type is shown as it is, so an older page hides nothing. */
 export function sentence(event: CloudEvent): Sentence {
   const data = event.data as EventData;
-  const said = request(data, event) ?? loop(data, event) ?? change(data);
+  const said = request(data, event) ?? loop(data, event) ?? change(data) ?? account(data);
   return said ?? { role: "neutral", what: shortType(event), detail: JSON.stringify(event.data) };
 }
 
@@ -190,8 +191,6 @@ function change(data: EventData): Sentence | undefined {
       return say("routing changed", `cluster ${data.cluster}`);
     case "QuotaChanged":
       return say("quota changed", "");
-    case "BillingAccountChanged":
-      return say("billing account changed", `${data.currency}, months in ${data.time_zone}`);
     case "DomainVerified":
       return say(data.verified ? "domain verified" : "domain no longer verified", data.host);
     case "DomainCheckRequested":

@@ -23,6 +23,12 @@ export function cents(micros: number): string {
   return `${sign}${Math.floor(whole / 100)}.${String(whole % 100).padStart(2, "0")}`;
 }
 
+/** A value of an axis, with enough places to tell its ticks apart. */
+export function axisText(value: number, largest: number): string {
+  const places = largest > 0 ? Math.max(2, Math.ceil(-Math.log10(largest)) + 2) : 2;
+  return value.toFixed(Math.min(places, 6));
+}
+
 /** A rate, rounded to four places: `0.1194`. */
 export function rate(micros: number): string {
   return (Math.round(micros / 100) / 10_000).toFixed(4).replace(/0{1,2}$/, "");

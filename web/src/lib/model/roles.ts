@@ -1,7 +1,7 @@
 // What each role is for, in one sentence.
-import type { RoleName } from "../api/coming";
+import type { Role } from "../api/types";
 
-export const ROLE_WORDS: Record<RoleName, string> = {
+export const ROLE_WORDS: Record<Role, string> = {
   viewer: "Reads services, events and statuses.",
   billing: "Reads what the org pays.",
   developer: "Reads and changes services, variables and secrets.",

@@ -1,0 +1,59 @@
+// Facts about people and money as sentences.
+import type { EventData } from "../api/types";
+import type { Sentence } from "./event";
+import { money } from "./money";
+import type { Role } from "./status";
+
+export function account(data: EventData): Sentence | undefined {
+  return people(data) ?? billing(data);
+}
+
+function say(role: Role | "strong", what: string, detail: string): Sentence {
+  return { role, what, detail };
+}
+
+function people(data: EventData): Sentence | undefined {
+  switch (data.type) {
+    case "SignedIn":
+      return say("strong", "signed in", "");
+    case "SignedOut":
+      return say("strong", "signed out", "");
+    case "SignInRefused":
+      return say("warn", "sign-in refused", data.user ?? "unknown address");
+    case "MemberAdded":
+      return say("strong", "member added", `${data.user} as ${data.role}`);
+    case "MemberRoleChanged":
+      return say("strong", "role changed", `${data.user} from ${data.from} to ${data.to}`);
+    case "MemberRemoved":
+      return say("strong", "member removed", data.user);
+    case "InvitationCreated":
+      return say("strong", "invited", `${data.invitation} as ${data.role}`);
+    case "InvitationRevoked":
+      return say("strong", "invitation revoked", data.invitation);
+    default:
+      return undefined;
+  }
+}
+
+function billing(data: EventData): Sentence | undefined {
+  switch (data.type) {
+    case "BillingAccountChanged":
+      return say("strong", "billing account changed", `${data.currency}, months in ${data.time_zone}`);
+    case "BudgetChanged":
+      return say("strong", "budget changed", data.limit_micros == null ? "removed" : `at the limit: ${data.at_limit}`);
+    case "BudgetReached": {
+      const amounts = `${money(data.spent_micros, data.currency)} of ${money(data.limit_micros, data.currency)}`;
+      return say("bad", "budget reached", `${data.percent} %: ${amounts}`);
+    }
+    case "CreditGranted":
+      return say("good", "credit granted", money(data.micros, data.currency));
+    case "InvoiceIssued":
+      return say("strong", "invoice issued", `${data.number}, ${money(data.due_micros, data.currency)} to pay`);
+    case "InvoicePaid":
+      return say("good", "invoice paid", data.number);
+    case "InvoiceVoided":
+      return say("strong", "invoice voided", data.number);
+    default:
+      return undefined;
+  }
+}
