@@ -12,7 +12,7 @@ use trueup_model::name::Name;
 use trueup_model::observation::Cause;
 use trueup_model::receipt::Receipt;
 use trueup_model::service::DesiredState;
-use trueup_model::status::{Health, Phase, Reason, Reconciliation};
+use trueup_model::status::{Health, Phase, PodCount, Reason, Reconciliation};
 use trueup_model::template::TemplateRef;
 use utoipa::ToSchema;
 
@@ -160,6 +160,9 @@ pub struct ServiceStatus {
     pub resource_version: Option<String>,
     /// Whether its pods are on simulated nodes, which run no processes.
     pub simulated: bool,
+    /// How many of its pods are ready, as observed; absent for what runs to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodCount>,
 }
 
 /// Why a service has not converged yet.

@@ -61,8 +61,11 @@ pub enum Command {
     Status(status::Args),
 
     // Services.
+    #[command(alias = "diff")]
     Plan(plan::Args),
+    #[command(alias = "create")]
     Apply(apply::Args),
+    #[command(alias = "ps", alias = "list", alias = "ls")]
     Get(get::Args),
     Describe(describe::Args),
     Compare(compare::Args),
@@ -70,7 +73,9 @@ pub enum Command {
     Why(why::Args),
     Watch(watch::Args),
     Logs(logs::Args),
+    #[command(alias = "stop")]
     Pause(operation::PauseArgs),
+    #[command(alias = "start")]
     Resume(operation::ResumeArgs),
     Restart(operation::RestartArgs),
     Scale(operation::ScaleArgs),
@@ -89,6 +94,7 @@ pub enum Command {
     Budget(budget::Args),
     Billing(billing::Args),
     Run(run::Args),
+    #[command(alias = "rm")]
     Delete(delete::Args),
     Receipts(receipt::ListArgs),
     Receipt(receipt::Args),

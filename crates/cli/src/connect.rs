@@ -5,3 +5,4 @@ pub mod context;
 pub mod contexts;
 pub mod scope;
 pub mod target;
+pub mod targets;

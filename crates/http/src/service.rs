@@ -200,7 +200,8 @@ pub(crate) fn status(
             .evidence
             .as_ref()
             .and_then(|evidence| evidence.resource_version.clone()),
-        simulated: status.evidence.is_some_and(|evidence| evidence.simulated),
+        simulated: status.evidence.as_ref().is_some_and(|evidence| evidence.simulated),
+        pods: status.evidence.and_then(|evidence| evidence.pods),
     }
 }
 

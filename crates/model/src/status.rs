@@ -148,6 +148,18 @@ pub struct Evidence {
     pub observed_at: Timestamp,
     /// Whether its pods run on simulated nodes.
     pub simulated: bool,
+    /// Its pods; none for what runs to its end, and in statuses of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodCount>,
+}
+
+/// How many pods of a service are ready, of how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PodCount {
+    /// Pods that are ready, as observed.
+    pub ready: u32,
+    /// Pods that the workload in the cluster asks for.
+    pub wanted: u32,
 }
 
 /// The projected status of a service.

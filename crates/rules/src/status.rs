@@ -16,7 +16,7 @@ use trueup_model::observation::{
 use trueup_model::report::Outcome;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{
-    CauseSeen, Condition, Evidence, Health, Inputs, Phase, Reason, Reconciliation, Status,
+    CauseSeen, Condition, Evidence, Health, Inputs, Phase, PodCount, Reason, Reconciliation, Status,
 };
 
 /// The status that these inputs prove at this time.
@@ -422,11 +422,13 @@ fn workload(seen: &Observation) -> Option<&Sighting> {
 
 fn evidence(inputs: &Inputs) -> Evidence {
     let workload = workload(&inputs.observation);
+    let counted = inputs.observation.workload.as_ref().filter(|seen| seen.runs.is_none());
     Evidence {
         cluster: inputs.cluster,
         uid: workload.map(|seen| seen.uid.clone()),
         resource_version: workload.map(|seen| seen.resource_version.clone()),
         observed_at: inputs.observation.as_of,
         simulated: inputs.observation.pods.iter().any(|pod| pod.simulated),
+        pods: counted.map(|seen| PodCount { ready: seen.ready, wanted: seen.wanted }),
     }
 }

@@ -41,6 +41,7 @@ enum Command {
     Config(config::Args),
     #[command(flatten)]
     Client(trueup_cli::Command),
+    #[command(alias = "completion")]
     Completions(completions::Args),
     Man(man::Args),
 }

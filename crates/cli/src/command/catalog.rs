@@ -1,11 +1,13 @@
 //! Tables of plans, prices, quota and releases for `trueup get`.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use trueup_api::plan::{Plan, PlanPrice};
 use trueup_api::quota::Quota;
 use trueup_api::release::Release;
 
-use crate::output::human::{age, moment};
+use crate::output::human::{age, cores, json_text, memory, moment};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
@@ -18,8 +20,8 @@ pub fn plans(items: &[Plan]) -> Table {
             if plan.retired { format!("{} (retired)", plan.name) } else { plan.name.clone() };
         table.row(vec![
             Cell::new(paint, &name),
-            Cell::plain(&format!("{} m", plan.cpu_millis)),
-            Cell::plain(&format!("{} MiB", plan.memory_mib)),
+            Cell::plain(&cores(plan.cpu_millis.into())),
+            Cell::plain(&memory(plan.memory_mib.into())),
             Cell::plain(&plan.gpus.to_string()),
             Cell::plain(plan.nodes.as_deref().unwrap_or("any")),
             Cell::plain(&plan.hourly.text),
@@ -62,40 +64,72 @@ pub fn prices(items: &[PlanPrice], now: Timestamp) -> Table {
 pub fn quota(quota: &Quota) -> Table {
     let mut table = Table::new(&["RESOURCE", "USED", "LIMIT", "LEFT"]);
     let Quota { limit, used, left } = quota;
-    let rows = [
-        ("services", used.services, limit.services, left.services),
-        ("CPU (thousandths of a core)", used.cpu_millis, limit.cpu_millis, left.cpu_millis),
-        ("memory (MiB)", used.memory_mib, limit.memory_mib, left.memory_mib),
-        ("disk (GiB)", used.storage_gib, limit.storage_gib, left.storage_gib),
-        ("GPUs", used.gpus, limit.gpus, left.gpus),
+    let number = |value: i64| value.to_string();
+    let gib = |value: i64| format!("{value} GiB");
+    let rows: [(&str, [i64; 3], fn(i64) -> String); 5] = [
+        ("services", [used.services, limit.services, left.services], number),
+        ("CPU", [used.cpu_millis, limit.cpu_millis, left.cpu_millis], cores),
+        ("memory", [used.memory_mib, limit.memory_mib, left.memory_mib], memory),
+        ("disk", [used.storage_gib, limit.storage_gib, left.storage_gib], gib),
+        ("GPUs", [used.gpus, limit.gpus, left.gpus], number),
     ];
-    for (name, used, limit, left) in rows {
+    for (name, [used, limit, left], text) in rows {
         let paint = if left <= 0 { Paint::Bad } else { Paint::Plain };
         table.row(vec![
             Cell::plain(name),
-            Cell::plain(&used.to_string()),
-            Cell::plain(&limit.to_string()),
-            Cell::new(paint, &left.to_string()),
+            Cell::plain(&text(used)),
+            Cell::plain(&text(limit)),
+            Cell::new(paint, &text(left)),
         ]);
     }
     table
 }
 
+/// Releases, newest first, each with what it changed.
 pub fn releases(items: &[Release], now: Timestamp) -> Table {
-    let mut table =
-        Table::new(&["GENERATION", "ACTION", "TEMPLATE", "PLAN", "DESIRED", "BY", "AGE"]);
-    for release in items {
+    let mut table = Table::new(&["GEN", "ACTION", "CHANGES", "TEMPLATE", "PLAN", "BY", "AGE"]);
+    for (at, release) in items.iter().enumerate() {
+        let former = items.get(at.saturating_add(1));
         table.row(vec![
             Cell::plain(&release.generation.to_string()),
             Cell::plain(&release.action),
+            Cell::plain(&changes(former, release)),
             Cell::plain(&release.template),
             Cell::plain(release.plan.as_deref().unwrap_or("-")),
-            Cell::plain(release.desired.into_str()),
             Cell::plain(&release.principal),
             Cell::plain(&age(now, release.accepted_at)),
         ]);
     }
     table
+}
+
+/// What differs from the former release; of the first one, its image and its number of pods.
+fn changes(former: Option<&Release>, release: &Release) -> String {
+    let Some(former) = former else {
+        let shown = ["image", "replicas"].into_iter().filter_map(|name| {
+            release.parameters.get(name).map(|value| format!("{name} {}", json_text(value)))
+        });
+        return shown.collect::<Vec<_>>().join(", ");
+    };
+    let mut found = Vec::new();
+    let mut differs = |name: &str, before: String, after: String| {
+        if before != after {
+            found.push(format!("{name} {before} → {after}"));
+        }
+    };
+    differs("state", former.desired.to_string(), release.desired.to_string());
+    differs("template", former.template.clone(), release.template.clone());
+    let plan = |release: &Release| release.plan.clone().unwrap_or_else(|| "none".to_owned());
+    differs("plan", plan(former), plan(release));
+    let names: BTreeSet<&String> =
+        former.parameters.keys().chain(release.parameters.keys()).collect();
+    let value = |of: &Release, name: &str| {
+        of.parameters.get(name).map_or_else(|| "default".to_owned(), json_text)
+    };
+    for name in names {
+        differs(name, value(former, name), value(release, name));
+    }
+    found.join(", ")
 }
 
 #[cfg(test)]

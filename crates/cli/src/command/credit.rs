@@ -53,7 +53,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-async fn list(context: &Context) -> anyhow::Result<Exit> {
+/// Lists them.
+pub async fn list(context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     let list = context.wait("reading the credit", client.credit_list()).await?;
     if context.output.print(context.terminal, &list)? {

@@ -1,8 +1,10 @@
-//! `trueup delete`: deletes a service, project or org; `--wait` waits for the deletion receipts.
+//! `trueup delete`: deletes services, a project or an org; `--wait` waits for the deletion receipts.
 
+mod files;
 mod org;
 mod poll;
 mod project;
+mod several;
 
 use std::time::Duration;
 
@@ -20,12 +22,18 @@ use crate::output::receipt;
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
-/// Delete a service with its objects and data, or all of a project or an org
+/// Delete services with their objects and data, or all of a project or an org
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// NAME, PROJECT/NAME or svc_…; `project NAME` for a whole project, `org NAME` for a whole org
-    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
+    #[arg(required_unless_present = "files", conflicts_with = "files", value_name = "NAME")]
     names: Vec<String>,
+    /// Delete the services and projects of manifest files; `-` is stdin
+    #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
+    files: Vec<String>,
+    /// Delete only if the service still has this generation; only for one service
+    #[arg(long, value_name = "GENERATION", conflicts_with_all = ["files", "force"])]
+    if_match: Option<i64>,
     /// Wait until the deletion is verified, and print the receipt
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
@@ -46,28 +54,28 @@ pub struct Args {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let name = match args.names.as_slice() {
-        [name] => name,
-        [kind, name] if kind == "project" => {
-            return project::run(name, &args, context, &connection).await;
-        }
-        [kind, name] if kind == "org" => {
-            return org::run(name, &args, context, &connection).await;
-        }
-        _ => {
-            return Err(Failure::new(
-                Exit::Usage,
-                "only one service, project or org can be deleted at a time",
-            )
-            .hint("`trueup delete NAME`, `trueup delete project NAME` or `trueup delete org NAME`")
-            .into());
-        }
-    };
-    let reading = resolve(name, context, &connection);
+    match args.names.as_slice() {
+        [] => files::run(&args, context, &connection).await,
+        [kind, name] if kind == "project" => project::run(name, &args, context, &connection).await,
+        [kind, name] if kind == "org" => org::run(name, &args, context, &connection).await,
+        [kind, name] if kind == "service" => one(name, &args, context, &connection).await,
+        [name] => one(name, &args, context, &connection).await,
+        names => several::run(names, &args, context, &connection).await,
+    }
+}
+
+/// Deletes one service.
+async fn one(
+    name: &str,
+    args: &Args,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    let reading = resolve(name, context, connection);
     let service = context.wait("reading the service", reading).await?;
     let name = format!("{}/{}", service.project, service.name);
     if let (true, Some(reason)) = (args.force, &args.reason) {
-        return force(service, reason, &args, context, &connection).await;
+        return force(service, reason, args, context, connection).await;
     }
     if !args.dry.is_dry() && service.desired != DesiredState::Deleted {
         let question = format!(
@@ -79,7 +87,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     // By id: the name may belong to another service by now.
     let writing = args.dry.begin(&connection.client);
-    let deleting = writing.client().service_delete(&service.project, &service.id, &Terms::PLAIN);
+    let terms = Terms { if_generation: args.if_match, key: None };
+    let deleting = writing.client().service_delete(&service.project, &service.id, &terms);
     let accepted = context.wait("requesting the deletion", deleting).await?;
     if writing.previewed(&format!("service/{name}"), context)? {
         return Ok(Exit::Ok);
@@ -93,7 +102,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ))?;
     }
     if args.wait {
-        return wait(service, args.timeout, context, &connection).await;
+        return wait(service, args.timeout, context, connection).await;
     }
     context.output.print(context.terminal, &service)?;
     context

@@ -8,6 +8,7 @@ use crate::clock;
 use crate::command::events::newest;
 use crate::command::receipt::find_service;
 use crate::connect::context::{Connection, Context};
+use crate::connect::target::service_name;
 use crate::failure::Exit;
 use crate::output::drift;
 use crate::output::event_line::event_line;
@@ -21,13 +22,14 @@ const EVENTS: usize = 10;
 /// Show the full state of one service
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// NAME, PROJECT/NAME or svc_…; by its id also a deleted service
-    name: String,
+    /// NAME, PROJECT/NAME or svc_…; by its id also a deleted service. `service NAME` is the same
+    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
+    name: Vec<String>,
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = find_service(&args.name, context, &connection);
+    let reading = find_service(service_name(&args.name)?, context, &connection);
     let service = context.wait("reading the service", reading).await?;
     if context.output.print(context.terminal, &service)? {
         return Ok(Exit::Ok);

@@ -4,27 +4,29 @@
 //! server.
 
 use serde_json::Value;
+use trueup_api::problem::Code;
 use trueup_model::template::TemplateRef;
 
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::human::clean;
+use crate::output::human::{clean, json_text};
 use crate::output::spelling::nearest;
 use crate::output::style::{Paint, Style};
 
-/// Explain the fields of a manifest: of a kind, or of a template version
+/// Explain a kind of manifest, a template version, or an error code
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// service, project, template, or a template such as web or web@1
+    /// service, project, plan, template, a template such as web or web@1, or a code such as TU1201
     what: String,
     /// A field, such as parameters.replicas
     field: Option<String>,
 }
 
 /// Kinds, and the names of their schemas in the OpenAPI document.
-const KINDS: [(&str, &str); 3] = [
+const KINDS: [(&str, &str); 4] = [
     ("service", "ServiceManifest"),
     ("project", "ProjectManifest"),
+    ("plan", "PlanManifest"),
     ("template", "TemplateManifest"),
 ];
 
@@ -35,6 +37,10 @@ fn document() -> Value {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let lower = args.what.to_lowercase();
+    let upper = args.what.to_uppercase();
+    if upper.parse::<Code>().is_ok() {
+        return of_code(&upper, context).await;
+    }
     let kind = KINDS.iter().find(|(kind, _)| *kind == lower);
     let (title, schema, document) = match kind {
         Some((kind, name)) => {
@@ -61,6 +67,21 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             context.terminal.note(hint)?;
         }
     }
+    Ok(Exit::Ok)
+}
+
+/// The page of an error code, as the server has it.
+async fn of_code(code: &str, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect()?.client;
+    let path = format!("/docs/errors/{code}");
+    let reading = client.raw("GET", &path, &[], None);
+    let page = context.wait("reading the page", reading).await?;
+    if page.status != 200 {
+        return Err(Failure::new(Exit::NotFound, format!("the server has no page about {code}"))
+            .hint("check that client and server have the same version")
+            .into());
+    }
+    context.terminal.raw(&page.body)?;
     Ok(Exit::Ok)
 }
 
@@ -218,13 +239,6 @@ struct Field {
     name: String,
     kind: String,
     description: String,
-}
-
-fn json_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => clean(text),
-        other => clean(&other.to_string()),
-    }
 }
 
 #[cfg(test)]

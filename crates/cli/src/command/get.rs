@@ -1,6 +1,7 @@
 //! `trueup get`: lists objects, one per line.
 
 use jiff::Timestamp;
+use strum::{EnumString, VariantNames};
 use trueup_api::Problem;
 use trueup_api::client::ClientError;
 use trueup_api::cluster::Cluster;
@@ -8,7 +9,9 @@ use trueup_api::problem::Code;
 use trueup_api::project::Project;
 use trueup_api::template::Template;
 
-use super::{domain, endpoint, secret, variable, volume};
+use super::{
+    credit, domain, endpoint, events, invoice, members, org, secret, token, variable, volume,
+};
 use crate::clock;
 use crate::command::catalog;
 use crate::command::services::{self, Filter};
@@ -20,11 +23,12 @@ use crate::output::human::age;
 use crate::output::style::{self, Paint};
 use crate::output::table::{Cell, Table};
 
-/// List services, projects, clusters, templates, plans, variables and more
+/// List services, projects, clusters, plans, variables and every other kind
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// services (the default), projects, clusters, templates, plans, prices of a plan, releases
-    /// of a service, quota, variables, secrets, volumes, endpoints or domains; then a name
+    /// A kind, or several with commas: services (the default), projects, clusters, templates, plans,
+    /// prices of a plan, releases of a service, quota, variables, secrets, volumes, endpoints,
+    /// domains, events, invoices, credits, members, tokens, orgs; `all` lists what runs; then a name
     #[arg(value_name = "[KIND] [NAME]", num_args = 0..=2)]
     what: Vec<String>,
     /// Watch services as they change
@@ -34,83 +38,148 @@ pub struct Args {
     filter: Filter,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What can be listed. A kind is typed in the plural, in the singular, or by its short form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 enum Kind {
+    #[strum(serialize = "services", serialize = "service", serialize = "svc")]
     Services,
+    #[strum(serialize = "projects", serialize = "project", serialize = "prj")]
     Projects,
+    #[strum(serialize = "clusters", serialize = "cluster")]
     Clusters,
+    #[strum(serialize = "templates", serialize = "template")]
     Templates,
+    #[strum(serialize = "plans", serialize = "plan")]
     Plans,
+    #[strum(serialize = "prices", serialize = "price")]
     Prices,
+    #[strum(serialize = "releases", serialize = "release")]
     Releases,
+    #[strum(serialize = "quota", serialize = "quotas")]
     Quota,
+    #[strum(serialize = "variables", serialize = "variable")]
     Variables,
+    #[strum(serialize = "secrets", serialize = "secret")]
     Secrets,
+    #[strum(serialize = "volumes", serialize = "volume")]
     Volumes,
+    #[strum(serialize = "endpoints", serialize = "endpoint")]
     Endpoints,
+    #[strum(serialize = "domains", serialize = "domain")]
     Domains,
+    #[strum(serialize = "events", serialize = "event")]
+    Events,
+    #[strum(serialize = "invoices", serialize = "invoice")]
+    Invoices,
+    #[strum(serialize = "credits", serialize = "credit")]
+    Credits,
+    #[strum(serialize = "members", serialize = "member")]
+    Members,
+    #[strum(serialize = "tokens", serialize = "token")]
+    Tokens,
+    #[strum(serialize = "orgs", serialize = "org")]
+    Orgs,
 }
 
-fn kind(text: &str) -> Option<Kind> {
-    match text {
-        "services" | "service" | "svc" => Some(Kind::Services),
-        "projects" | "project" | "prj" => Some(Kind::Projects),
-        "clusters" | "cluster" => Some(Kind::Clusters),
-        "templates" | "template" => Some(Kind::Templates),
-        "plans" | "plan" => Some(Kind::Plans),
-        "prices" | "price" => Some(Kind::Prices),
-        "releases" | "release" => Some(Kind::Releases),
-        "quota" | "quotas" => Some(Kind::Quota),
-        "variables" | "variable" => Some(Kind::Variables),
-        "secrets" | "secret" => Some(Kind::Secrets),
-        "volumes" | "volume" => Some(Kind::Volumes),
-        "endpoints" | "endpoint" => Some(Kind::Endpoints),
-        "domains" | "domain" => Some(Kind::Domains),
-        _ => None,
+/// What `all` stands for: what runs, and what belongs to it.
+const ALL: [Kind; 5] =
+    [Kind::Projects, Kind::Services, Kind::Endpoints, Kind::Domains, Kind::Volumes];
+/// What exists in Kubernetes and not here, and what people who look for it want.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("pods", "`trueup describe NAME` and `trueup history NAME` show the pods of a service"),
+    ("deployments", "`trueup describe NAME` lists the objects of a service"),
+    ("nodes", "`trueup get clusters` lists the clusters"),
+    ("namespaces", "`trueup get projects` shows the namespace of each project"),
+    ("users", "`trueup get members` lists the people of the org"),
+];
+
+/// The kinds and the name. The first word may also be a service: `trueup get web`.
+fn parse(what: &[String]) -> Result<(Vec<Kind>, Option<&str>), Failure> {
+    let Some(first) = what.first() else { return Ok((vec![Kind::Services], None)) };
+    let name = what.get(1).map(String::as_str);
+    if first == "all" && name.is_none() {
+        return Ok((ALL.to_vec(), None));
+    }
+    let words: Vec<&str> = first.split(',').collect();
+    match words.iter().map(|word| word.parse().map_err(|_| *word)).collect() {
+        Ok(kinds) => Ok((kinds, name)),
+        Err(_) if words.len() == 1 && name.is_none() && !is_elsewhere(first) => {
+            Ok((vec![Kind::Services], Some(first)))
+        }
+        Err(unknown) => Err(unknown_kind(unknown)),
     }
 }
 
-/// The kind and the name. The first word may also be a service: `trueup get web`.
-fn parse(what: &[String]) -> Result<(Kind, Option<&str>), Failure> {
-    match what {
-        [] => Ok((Kind::Services, None)),
-        [one] => Ok(kind(one).map_or((Kind::Services, Some(one.as_str())), |kind| (kind, None))),
-        [first, name, ..] => match kind(first) {
-            Some(kind) => Ok((kind, Some(name))),
-            None => Err(Failure::new(Exit::Usage, format!("`{first}` is not a kind")).hint(
-                "kinds are services, projects, clusters, templates, plans, prices, releases, \
-                 quota, variables, secrets, volumes, endpoints and domains",
-            )),
-        },
+fn is_elsewhere(word: &str) -> bool {
+    ELSEWHERE.iter().any(|(kind, _)| *kind == word)
+}
+
+fn unknown_kind(word: &str) -> Failure {
+    let failure = Failure::new(Exit::Usage, format!("`{word}` is not a kind"));
+    match ELSEWHERE.iter().find(|(kind, _)| *kind == word) {
+        Some((_, instead)) => failure.hint(*instead),
+        None => failure.hint(format!("kinds are {} and all", Kind::VARIANTS.join(", "))),
     }
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let (kind, name) = parse(&args.what)?;
-    if args.watch && kind != Kind::Services {
+    let (kinds, name) = parse(&args.what)?;
+    if args.watch && kinds != [Kind::Services] {
         return Err(Failure::new(Exit::Usage, "only services can be watched")
             .hint("`trueup events -f` follows everything else")
             .into());
     }
     let connection = context.connect()?;
-    match kind {
-        Kind::Services if args.watch => {
-            services::watch(name, args.filter, context, &connection).await
+    if args.watch {
+        return services::watch(name, args.filter, context, &connection).await;
+    }
+    let [kind] = kinds.as_slice() else {
+        for (at, kind) in kinds.iter().enumerate() {
+            if !context.output.is_for_programs() {
+                let gap = if at == 0 { "" } else { "\n" };
+                context.terminal.line(&format!("{gap}{}", heading(*kind)))?;
+            }
+            Box::pin(list(*kind, name, Filter::default(), context, &connection)).await?;
         }
-        Kind::Services => services::list(name, args.filter, context, &connection).await,
-        Kind::Projects => get_projects(name, context, &connection).await,
-        Kind::Clusters => get_clusters(name, context, &connection).await,
-        Kind::Templates => get_templates(name, context, &connection).await,
-        Kind::Plans => get_plans(name, context, &connection).await,
-        Kind::Prices => get_prices(name, context, &connection).await,
-        Kind::Releases => get_releases(name, context, &connection).await,
-        Kind::Quota => get_quota(context, &connection).await,
+        return Ok(Exit::Ok);
+    };
+    Box::pin(list(*kind, name, args.filter, context, &connection)).await
+}
+
+/// The plural of a kind.
+fn heading(kind: Kind) -> String {
+    format!("{kind:?}")
+}
+
+async fn list(
+    kind: Kind,
+    name: Option<&str>,
+    filter: Filter,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Exit> {
+    match kind {
+        Kind::Services => services::list(name, filter, context, connection).await,
+        Kind::Projects => get_projects(name, context, connection).await,
+        Kind::Clusters => get_clusters(name, context, connection).await,
+        Kind::Templates => get_templates(name, context, connection).await,
+        Kind::Plans => get_plans(name, context, connection).await,
+        Kind::Prices => get_prices(name, context, connection).await,
+        Kind::Releases => get_releases(name, context, connection).await,
+        Kind::Quota => get_quota(context, connection).await,
         // Here the name is that of a service.
-        Kind::Variables => variable::list(name, context, &connection).await,
-        Kind::Secrets => secret::list(name, context, &connection).await,
-        Kind::Volumes => volume::list(name, context, &connection).await,
-        Kind::Endpoints => endpoint::list(name, context, &connection).await,
-        Kind::Domains => domain::list(name, context, &connection).await,
+        Kind::Variables => variable::list(name, context, connection).await,
+        Kind::Secrets => secret::list(name, context, connection).await,
+        Kind::Volumes => volume::list(name, context, connection).await,
+        Kind::Endpoints => endpoint::list(name, context, connection).await,
+        Kind::Domains => domain::list(name, context, connection).await,
+        Kind::Events => events::list(name, context).await,
+        Kind::Invoices => invoice::list(&connection.client, context).await,
+        Kind::Credits => credit::list(context).await,
+        Kind::Members => members::list(&connection.client, context).await,
+        Kind::Tokens => token::list(&connection.client, context).await,
+        Kind::Orgs => org::list(&connection.client, context).await,
     }
 }
 
@@ -282,16 +351,24 @@ pub fn show(
 }
 
 fn projects(items: &[Project]) -> Table {
-    let mut table = Table::new(&["NAME", "CLUSTER", "NAMESPACE", "GEN"]);
+    let mut table = Table::new(&["NAME", "PHASE", "HEALTH", "CLUSTER", "NAMESPACE", "GEN", "NOTE"]);
     for project in items {
         table.row(vec![
             Cell::plain(&project.name),
+            Cell::new(style::phase(project.status.phase), project.status.phase.into_str()),
+            Cell::new(style::health(project.status.health), project.status.health.into_str()),
             Cell::plain(&project.cluster),
             Cell::plain(&project.namespace),
             Cell::plain(&project.generation.to_string()),
+            Cell::new(Paint::Faint, first_condition(project)),
         ]);
     }
     table
+}
+
+/// Why a project has not converged.
+fn first_condition(project: &Project) -> &str {
+    project.status.conditions.first().map_or("", |condition| condition.message.as_str())
 }
 
 fn clusters(items: &[Cluster], now: Timestamp) -> Table {
@@ -353,11 +430,16 @@ mod tests {
     fn first_word_is_a_kind_or_a_service() {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(parse(&[]).unwrap(), (Kind::Services, None));
-        assert_eq!(parse(&words(&["projects"])).unwrap(), (Kind::Projects, None));
-        assert_eq!(parse(&words(&["web"])).unwrap(), (Kind::Services, Some("web")));
-        assert_eq!(parse(&words(&["svc", "web"])).unwrap(), (Kind::Services, Some("web")));
-        assert_eq!(parse(&words(&["prices", "small"])).unwrap(), (Kind::Prices, Some("small")));
-        assert!(parse(&words(&["pods", "web"])).is_err());
+        assert_eq!(parse(&[]).unwrap(), (vec![Kind::Services], None));
+        assert_eq!(parse(&words(&["projects"])).unwrap(), (vec![Kind::Projects], None));
+        assert_eq!(parse(&words(&["web"])).unwrap(), (vec![Kind::Services], Some("web")));
+        assert_eq!(parse(&words(&["svc", "web"])).unwrap(), (vec![Kind::Services], Some("web")));
+        assert_eq!(parse(&words(&["prices", "small"])).unwrap().1, Some("small"));
+        let several = parse(&words(&["plans,project"])).unwrap().0;
+        assert_eq!(several, [Kind::Plans, Kind::Projects]);
+        assert_eq!(parse(&words(&["all"])).unwrap().0, ALL);
+        for unknown in [&["pods"][..], &["pods", "web"], &["plans,nope"]] {
+            assert!(parse(&words(unknown)).is_err(), "{unknown:?}");
+        }
     }
 }

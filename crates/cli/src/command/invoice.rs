@@ -150,7 +150,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     shown(&invoice, context)
 }
 
-async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
+/// Lists them.
+pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the invoices", every_invoice(client)).await?;
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);

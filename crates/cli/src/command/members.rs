@@ -1,5 +1,6 @@
 //! `trueup members` and `trueup invite`.
 
+use trueup_api::Client;
 use trueup_api::invitation::{Invitation, InvitationRequest};
 use trueup_api::member::{Member, MemberRequest};
 
@@ -63,12 +64,7 @@ pub struct InviteArgs {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     match args.command.unwrap_or(Command::List) {
-        Command::List => {
-            let list = context.wait("reading the members", client.member_list()).await?;
-            if !context.output.print(context.terminal, &list)? {
-                context.terminal.line(&members(&list.items).render(context.terminal.style()))?;
-            }
-        }
+        Command::List => return list(&client, context).await,
         Command::Role { member, role, dry } => {
             let (writing, wanted) = (dry.begin(&client), MemberRequest { role });
             let putting = writing.client().member_put(&member, &wanted);
@@ -114,6 +110,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context.terminal.line(&line)?;
             }
         }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Lists the members of the org.
+pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    let list = context.wait("reading the members", client.member_list()).await?;
+    if !context.output.print(context.terminal, &list)? {
+        context.terminal.line(&members(&list.items).render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
 }

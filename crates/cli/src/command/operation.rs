@@ -1,5 +1,6 @@
-//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: operations on one
-//! service.
+//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: operations on services.
+//!
+//! With several services each one is accepted or refused on its own.
 
 use std::time::Duration;
 
@@ -7,47 +8,53 @@ use trueup_api::Client;
 use trueup_api::client::{Accepted, ClientError, Terms};
 use trueup_api::service::{AutoscaleBody, ResizeBody, RollbackBody, ScaleBody, Service};
 
-use crate::connect::context::Context;
-use crate::connect::target::resolve;
+use crate::confirm::Confirmation;
+use crate::connect::context::{Connection, Context};
+use crate::connect::targets::{Targets, listed};
 use crate::dry_run::DryRun;
-use crate::failure::Exit;
-use crate::output::human::duration;
+use crate::failure::{Exit, Failure, explain};
+use crate::output::human::{count, duration};
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
 
 /// Arguments of every operation.
 #[derive(Debug, clap::Args)]
 pub struct Common {
-    /// NAME, PROJECT/NAME or svc_…
-    name: String,
+    #[command(flatten)]
+    targets: Targets,
     #[command(flatten)]
     dry: DryRun,
+    #[command(flatten)]
+    confirmation: Confirmation,
+    /// Apply only if the service still has this generation; only for one service
+    #[arg(long, value_name = "GENERATION")]
+    if_match: Option<i64>,
     /// Wait until the operation has taken effect
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// Timeout for --wait
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Idempotency key; a retry with it is applied once
+    /// Idempotency key; a retry with it is applied once. Only for one service
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
-/// Stop a service's pods and keep everything else
+/// Stop the pods of services and keep everything else
 #[derive(Debug, clap::Args)]
 pub struct PauseArgs {
     #[command(flatten)]
     common: Common,
 }
 
-/// Resume a paused service
+/// Resume paused services
 #[derive(Debug, clap::Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
     common: Common,
 }
 
-/// Replace every pod of a service
+/// Replace every pod of services
 #[derive(Debug, clap::Args)]
 pub struct RestartArgs {
     #[command(flatten)]
@@ -184,15 +191,52 @@ pub async fn rollback(args: RollbackArgs, context: &Context) -> anyhow::Result<E
 
 async fn run(common: &Common, operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = resolve(&common.name, context, &connection);
-    let service = context.wait("reading the service", reading).await?;
+    let services = common.targets.resolve(context, &connection).await?;
+    let is_one = services.len() == 1;
+    if !is_one && (common.if_match.is_some() || common.idempotency_key.is_some()) {
+        let message = "--if-match and --idempotency-key are for one service";
+        return Err(Failure::new(Exit::Usage, message).hint("name one service").into());
+    }
+    if common.targets.all && !common.dry.is_dry() {
+        let what = format!("{} {}", operation.name(), count(services.len(), "service"));
+        let question = format!("{}?", listed(&what, &services));
+        common.confirmation.require(&what, &question, context.terminal)?;
+    }
+    let mut changed = Vec::new();
+    let mut failed = 0;
+    for service in services {
+        let name = format!("{}/{}", service.project, service.name);
+        match send(common, operation, service, context, &connection).await {
+            Ok(sent) => changed.extend(sent),
+            Err(error) if is_one => return Err(error),
+            Err(error) => {
+                failed += 1;
+                let (_, message, hint) = explain(&error);
+                context.terminal.error(&format!("{name}: {message}"), hint.as_deref())?;
+            }
+        }
+    }
+    if common.wait {
+        wait(common, operation, changed, context, &connection).await?;
+    }
+    Ok(if failed > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+/// Requests the operation on one service; none if it was only previewed.
+async fn send(
+    common: &Common,
+    operation: &Operation,
+    service: Service,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<Option<Service>> {
     let name = format!("{}/{}", service.project, service.name);
     let writing = common.dry.begin(&connection.client);
-    let terms = Terms { if_generation: None, key: common.idempotency_key.clone() };
+    let terms = Terms { if_generation: common.if_match, key: common.idempotency_key.clone() };
     let sending = operation.send(writing.client(), &service, &terms);
     let accepted = context.wait("sending the request", sending).await?;
     if writing.previewed(&format!("service/{name}"), context)? {
-        return Ok(Exit::Ok);
+        return Ok(None);
     }
     let service = accepted.service;
     if !context.output.is_for_programs() {
@@ -203,12 +247,26 @@ async fn run(common: &Common, operation: &Operation, context: &Context) -> anyho
             .line(&format!("service/{} {word} {outcome}, generation {generation}", service.name))?;
     }
     if !common.wait {
-        context.output.print(context.terminal, &service)?;
-        return Ok(Exit::Ok);
+        context.output.print_item(context.terminal, &service)?;
     }
-    let goal = Goal { until: Some(operation.goal()), timeout: Some(common.timeout), named: false };
-    match follow(context, &connection.client, service, &goal).await? {
-        Ended::Reached(_) => Ok(Exit::Ok),
-        Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
+    Ok(Some(service))
+}
+
+/// Waits until the operation has taken effect on each service.
+async fn wait(
+    common: &Common,
+    operation: &Operation,
+    services: Vec<Service>,
+    context: &Context,
+    connection: &Connection,
+) -> anyhow::Result<()> {
+    let named = services.len() > 1;
+    let goal = Goal { until: Some(operation.goal()), timeout: Some(common.timeout), named };
+    for service in services {
+        match follow(context, &connection.client, service, &goal).await? {
+            Ended::Reached(_) => {}
+            Ended::TimedOut(service) => return Err(timed_out(&service, &goal).into()),
+        }
     }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `trueup org`: creates and lists orgs, for operators.
 
+use trueup_api::Client;
 use trueup_api::org::{Org, OrgRequest};
 
 use crate::clock;
@@ -57,10 +58,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
         }
         Command::List => {
-            let list = context.wait("reading the orgs", client.org_list()).await?;
-            if !context.output.print(context.terminal, &list)? {
-                context.terminal.line(&orgs(&list.items).render(context.terminal.style()))?;
-            }
+            return list(&client, context).await;
         }
         Command::Get { which } => {
             let org = context.wait("reading the org", client.org_get(&which)).await?;
@@ -68,6 +66,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context.terminal.line(&orgs(&[org]).render(context.terminal.style()))?;
             }
         }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Lists the orgs of the platform.
+pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    let list = context.wait("reading the orgs", client.org_list()).await?;
+    if !context.output.print(context.terminal, &list)? {
+        context.terminal.line(&orgs(&list.items).render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use trueup_api::client::{ClientError, ServiceQuery};
 use trueup_api::event::EventFilter;
 use trueup_api::service::Service;
-use trueup_model::status::{Health, Phase};
+use trueup_model::status::{Health, Phase, PodCount};
 
 use crate::clock;
 use crate::command::get::show;
@@ -188,7 +188,7 @@ pub fn health_cell(service: &Service) -> Cell {
 }
 
 fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
-    let mut heading = vec!["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "GEN", "AGE"];
+    let mut heading = vec!["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "READY", "GEN", "AGE"];
     if output == Output::Wide {
         heading.extend(["PLAN", "PODS", "PER MONTH", "CLUSTER", "OBJECTS", "ID"]);
     }
@@ -200,6 +200,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
             Cell::plain(&service.template),
             Cell::new(style::phase(service.status.phase), service.status.phase.into_str()),
             health_cell(service),
+            ready_cell(service),
             Cell::plain(&service.generation.to_string()),
             Cell::plain(&age(now, service.created_at)),
         ];
@@ -216,6 +217,17 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// The pods that are ready, of those that the cluster was asked for.
+fn ready_cell(service: &Service) -> Cell {
+    match service.status.pods {
+        Some(PodCount { ready, wanted }) => {
+            let paint = if ready < wanted { Paint::Busy } else { Paint::Plain };
+            Cell::new(paint, &format!("{ready}/{wanted}"))
+        }
+        None => Cell::plain("-"),
+    }
 }
 
 /// The desired number of pods, or the autoscaling bounds.
@@ -238,14 +250,15 @@ mod tests {
         unreachable.status.last_known_health = Some(Health::Healthy);
         let mut simulated = service("running", "healthy", Some(3));
         simulated.status.simulated = true;
+        simulated.status.pods = Some(PodCount { ready: 2, wanted: 3 });
         simulated.name = "mc".to_owned();
         let now = "2026-01-01T00:10:00Z".parse().unwrap();
         assert_eq!(
             services(&[simulated, unreachable], now, Output::Table).render(Style::new(false)),
             "\
-NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  GEN   AGE
-mc     shop      web@1      running   healthy (simulated)     3     10m
-web    shop      web@1      running   unknown (was healthy)   3     10m"
+NAME   PROJECT   TEMPLATE   PHASE     HEALTH                  READY   GEN   AGE
+mc     shop      web@1      running   healthy (simulated)     2/3     3     10m
+web    shop      web@1      running   unknown (was healthy)   -       3     10m"
         );
     }
 }

@@ -2,14 +2,18 @@
 
 use serde::Serialize;
 use trueup_api::cluster::Cluster;
+use trueup_api::overview::{Need, NeedCause};
 use trueup_model::status::Reconciliation;
 
 use crate::clock;
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::human::age;
+use crate::output::human::{age, clean};
+use crate::output::style::{Paint, Style};
 
-/// Show whether Trueup is up, its clusters are reachable and its services settled
+/// Show what needs a person, whether Trueup and its clusters are reachable, and counts of services
+///
+/// Ends with 1 if a service is in error, blocked or in conflict.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
@@ -17,6 +21,10 @@ pub struct Args {}
 struct Status {
     url: String,
     ready: bool,
+    /// How many things need a person.
+    needs: i64,
+    /// The worst of them.
+    needs_first: Vec<Need>,
     clusters: Vec<Cluster>,
     services: i64,
     settled: i64,
@@ -43,6 +51,8 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
         anyhow::Ok(Status {
             url: url.to_owned(),
             ready: true,
+            needs: overview.needs.total,
+            needs_first: overview.needs.items,
             clusters: overview.clusters,
             services: counts.total,
             settled: count(Reconciliation::Settled),
@@ -54,10 +64,35 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
     if !context.output.print(context.terminal, &status)? {
         print(context, &status)?;
     }
-    Ok(Exit::Ok)
+    // A proposal waits for a person, and nothing is wrong until it is decided.
+    let is_wrong = |need: &Need| !matches!(need.cause, NeedCause::Proposal);
+    Ok(if status.needs_first.iter().any(is_wrong) { Exit::Failed } else { Exit::Ok })
+}
+
+/// What needs a person: `shop/web  failing, 5m ago: the image cannot be pulled`.
+fn need_line(need: &Need, style: Style) -> String {
+    let service = need.service.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+    let paint = match need.cause {
+        NeedCause::Blocked | NeedCause::Conflict | NeedCause::Failing => Paint::Bad,
+        NeedCause::Proposal => Paint::Busy,
+    };
+    format!(
+        "{}  {}, {} ago: {}",
+        style.paint(paint, &clean(&format!("{}{service}", need.project))),
+        need.cause,
+        age(clock::now(), need.since),
+        clean(&need.message)
+    )
 }
 
 fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
+    for need in &status.needs_first {
+        context.terminal.line(&need_line(need, context.terminal.style()))?;
+    }
+    let shown = i64::try_from(status.needs_first.len()).unwrap_or(i64::MAX);
+    if status.needs > shown {
+        context.terminal.line(&format!("… and {} more", status.needs.saturating_sub(shown)))?;
+    }
     context
         .terminal
         .line(&format!("Trueup at {} is up; its database is reachable.", status.url))?;

@@ -1,6 +1,7 @@
 //! `trueup token` and `trueup whoami`.
 
 use jiff::Timestamp;
+use trueup_api::Client;
 use trueup_api::token::{Token, TokenRequest};
 use trueup_model::principal::Permission;
 
@@ -74,13 +75,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context.terminal.line(made.secret.as_deref().unwrap_or_default())?;
             }
         }
-        Command::List => {
-            let list = context.wait("reading the tokens", client.token_list()).await?;
-            if !context.output.print(context.terminal, &list)? {
-                let table = tokens(&list.items, clock::now());
-                context.terminal.line(&table.render(context.terminal.style()))?;
-            }
-        }
+        Command::List => return list(&client, context).await,
         Command::Revoke { which, dry } => {
             let writing = dry.begin(&client);
             let revoking = writing.client().token_revoke(&which);
@@ -94,6 +89,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                     .line(&format!("token `{}` ({}) is revoked", revoked.name, revoked.id))?;
             }
         }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Lists the tokens of the org.
+pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    let list = context.wait("reading the tokens", client.token_list()).await?;
+    if !context.output.print(context.terminal, &list)? {
+        let table = tokens(&list.items, clock::now());
+        context.terminal.line(&table.render(context.terminal.style()))?;
     }
     Ok(Exit::Ok)
 }

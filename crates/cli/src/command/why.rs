@@ -4,22 +4,28 @@ use jiff::Timestamp;
 use trueup_api::why::Why;
 
 use crate::clock;
-use crate::connect::context::Context;
-use crate::connect::target::resolve;
+use crate::connect::context::{Connection, Context};
+use crate::connect::target::{resolve, service_name};
 use crate::failure::Exit;
 use crate::output::human::{age, clean, moment};
 use crate::output::style::{Paint, Style};
 
-/// Explain why a service is in its current state
+/// Explain why a service or a project is in its current state
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// NAME, PROJECT/NAME or svc_…
-    name: String,
+    /// NAME, PROJECT/NAME or svc_…; `project NAME` for a project
+    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
+    name: Vec<String>,
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let reading = resolve(&args.name, context, &connection);
+    if let [kind, name] = args.name.as_slice()
+        && kind == "project"
+    {
+        return project(name, context, &connection).await;
+    }
+    let reading = resolve(service_name(&args.name)?, context, &connection);
     let service = context.wait("reading the service", reading).await?;
     let reading = connection.client.service_why(&service.project, &service.id);
     let why = context.wait("reading the explanation", reading).await?;
@@ -28,6 +34,31 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let title = format!("{}/{}", service.project, service.name);
     context.terminal.line(&page(&title, &why, clock::now(), context.terminal.style()))?;
+    Ok(Exit::Ok)
+}
+
+/// A project has no chain of its own: its status says what it waits for.
+async fn project(name: &str, context: &Context, connection: &Connection) -> anyhow::Result<Exit> {
+    let reading = connection.client.project_get(name);
+    let project = context.wait("reading the project", reading).await?;
+    if context.output.print(context.terminal, &project)? {
+        return Ok(Exit::Ok);
+    }
+    let status = &project.status;
+    let mut lines = vec![format!(
+        "project {} is {} and {}, {}; generation {}",
+        clean(&project.name),
+        status.phase,
+        status.health,
+        project.reconciliation,
+        project.generation
+    )];
+    lines.extend(status.conditions.iter().map(|one| {
+        let object = one.object.as_ref().map(|object| format!(" ({})", clean(object)));
+        format!("  {}: {}{}", one.reason, clean(&one.message), object.unwrap_or_default())
+    }));
+    context.terminal.line(&lines.join("\n"))?;
+    context.terminal.note(&format!("its services: trueup get services --project {name}"))?;
     Ok(Exit::Ok)
 }
 

@@ -33,6 +33,18 @@ fn parse<'a>(text: &'a str, project: Option<&'a str>) -> Result<Target<'a>, Fail
     }
 }
 
+/// The name in `NAME` or `service NAME`.
+pub fn service_name(words: &[String]) -> Result<&str, Failure> {
+    match words {
+        [name] => Ok(name),
+        [kind, name] if matches!(kind.as_str(), "service" | "services" | "svc") => Ok(name),
+        [kind, ..] => Err(Failure::new(Exit::Usage, format!("`{kind}` is not a service")).hint(
+            format!("this command is about one service; `trueup get {kind}` may list yours"),
+        )),
+        [] => Err(invalid_name("")),
+    }
+}
+
 fn invalid_name(text: &str) -> Failure {
     Failure::new(Exit::Usage, format!("`{text}` is not a service name"))
         .hint("write NAME, PROJECT/NAME or svc_…")

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 /// How long ago, in one or two units: `42s`, `5m`, `3h12m`, `8d`.
 pub fn age(now: Timestamp, then: Timestamp) -> String {
@@ -74,6 +75,27 @@ pub fn duration_text(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Thousandths of a core, as cores: `0.25 cores`, `1 core`, `87.5 cores`.
+pub fn cores(millis: i64) -> String {
+    if millis == 1000 {
+        return "1 core".to_owned();
+    }
+    let sign = if millis < 0 { "-" } else { "" };
+    let (whole, part) = (millis.abs() / 1000, millis.abs() % 1000);
+    let text = format!("{sign}{whole}.{part:03}");
+    format!("{} cores", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Mebibytes: `256 MiB`, `39.5 GiB`; in GiB where two decimals are exact.
+pub fn memory(mib: i64) -> String {
+    if mib.abs() < 1024 || mib % 256 != 0 {
+        return format!("{mib} MiB");
+    }
+    let sign = if mib < 0 { "-" } else { "" };
+    let text = format!("{sign}{}.{:02}", mib.abs() / 1024, mib.abs() % 1024 * 100 / 1024);
+    format!("{} GiB", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// A number of things: `1 object`, `3 objects`.
 pub fn count(number: usize, thing: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
@@ -83,6 +105,14 @@ pub fn count(number: usize, thing: &str) -> String {
 /// Replaces control characters, so that untrusted text cannot move the cursor.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect()
+}
+
+/// A JSON value as a person writes it: a string without its quotes.
+pub fn json_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => clean(text),
+        other => clean(&other.to_string()),
+    }
 }
 
 /// Whether a character changes how others are shown and is not seen itself: marks of writing
@@ -130,6 +160,30 @@ mod tests {
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(clean("a\u{1b}[31m\nb"), "a [31m b");
         assert_eq!(clean("a\u{9b}b\u{202e}c\u{2066}d\u{200b}e"), "a b c d e");
+    }
+
+    #[test]
+    fn sizes_are_in_units_for_people() {
+        for (millis, text) in [
+            (0, "0 cores"),
+            (250, "0.25 cores"),
+            (1000, "1 core"),
+            (87_000, "87 cores"),
+            (87_500, "87.5 cores"),
+            (-250, "-0.25 cores"),
+        ] {
+            assert_eq!(cores(millis), text);
+        }
+        for (mib, text) in [
+            (0, "0 MiB"),
+            (256, "256 MiB"),
+            (2048, "2 GiB"),
+            (40_448, "39.5 GiB"),
+            (1100, "1100 MiB"),
+            (-1280, "-1.25 GiB"),
+        ] {
+            assert_eq!(memory(mib), text);
+        }
     }
 
     #[test]

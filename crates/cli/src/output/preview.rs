@@ -7,7 +7,7 @@ use trueup_api::preview::{
 use trueup_api::quota::Quota;
 
 use crate::connect::context::Context;
-use crate::output::human::{clean, count};
+use crate::output::human::{clean, cores, count, memory};
 use crate::output::style::{Paint, Style};
 
 /// Prints what a write would do.
@@ -104,10 +104,10 @@ pub fn cost(unit: &PreviewUnit) -> Option<String> {
 pub fn quota_line(quota: &Quota) -> String {
     let left = &quota.left;
     format!(
-        "quota left afterwards: {}, {} m CPU, {} MiB memory, {} GiB disk, {}",
+        "quota left afterwards: {}, {} CPU, {} memory, {} GiB disk, {}",
         count(usize::try_from(left.services).unwrap_or(0), "service"),
-        left.cpu_millis,
-        left.memory_mib,
+        cores(left.cpu_millis),
+        memory(left.memory_mib),
         left.storage_gib,
         count(usize::try_from(left.gpus).unwrap_or(0), "GPU"),
     )
@@ -148,7 +148,7 @@ service/shop/web: generation 4, every pod is replaced
       spec.x: (none) → \" [31m\"
   + Service web-1
   13.14 EUR a month instead of 8.76 EUR
-  quota left afterwards: 1 service, 1 m CPU, 1 MiB memory, 1 GiB disk, 1 GPU";
+  quota left afterwards: 1 service, 0.001 cores CPU, 1 MiB memory, 1 GiB disk, 1 GPU";
         assert_eq!(shown("service/shop/web", preview.clone()), of_the_service);
         assert_eq!(
             shown("variable/A", preview),

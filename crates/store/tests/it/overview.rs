@@ -52,6 +52,7 @@ fn statuses(cluster: ClusterId) -> Vec<Status> {
                         resource_version: None,
                         observed_at: at(2),
                         simulated: false,
+                        pods: None,
                     };
                     let health = [Health::Healthy, Health::Error, Health::Degraded];
                     all.push(Status {

@@ -187,7 +187,7 @@ mod tests {
         Amounts { services, cpu_millis, ..Amounts::default() }
     }
 
-    /// One of ten services and 1000 m CPU are left.
+    /// One of ten services and 1 core CPU are left.
     fn running_total() -> RunningTotal {
         let (limit, used) = (amounts(10, 5000), amounts(9, 4000));
         RunningTotal::new(Quota { limit, used, left: limit.less(used) })
@@ -253,7 +253,7 @@ mod tests {
             total.total().lines(),
             [
                 "total of 2 services: 2.00 EUR a month, unchanged",
-                "  quota left afterwards: 1 service, 1000 m CPU, 0 MiB memory, 0 GiB disk, 0 GPUs",
+                "  quota left afterwards: 1 service, 1 core CPU, 0 MiB memory, 0 GiB disk, 0 GPUs",
             ]
         );
     }
