@@ -86,7 +86,7 @@ pub enum Code {
     HostNotAllowed,
     /// The manifest violates a rule; each field error names its field.
     #[serde(rename = "TU1201")]
-    #[strum(serialize = "TU1201", message = "Invalid manifest", props(status = 422))]
+    #[strum(serialize = "TU1201", message = "Invalid values", props(status = 422))]
     InvalidManifest,
     /// The object changed since it was read.
     #[serde(rename = "TU1301")]

@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod command;
+pub mod complete;
 pub mod confirm;
 pub mod connect;
 pub mod dry_run;

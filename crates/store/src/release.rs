@@ -7,6 +7,7 @@ use trueup_model::name::Name;
 use trueup_model::release::Release;
 use trueup_model::service::Service;
 use trueup_model::template::TemplateRef;
+use trueup_rules::admit::operation::{self, PastRelease};
 use uuid::Uuid;
 
 use crate::db::clock::sql;
@@ -15,6 +16,9 @@ use crate::db::pool::Tx;
 use crate::db::row::{json, read, read_json};
 use crate::service::find;
 use crate::{App, Error};
+
+/// How many releases a rollback without a generation looks at.
+const ROLLBACK_REACH: i64 = 500;
 
 impl App {
     /// A service's releases before a generation, newest first; `None` if there is no such service.
@@ -49,20 +53,39 @@ pub(crate) async fn rollback_target(
     current: &Service,
     to: Option<i64>,
 ) -> Result<Option<Release>, Error> {
+    let chosen = match to {
+        Some(to) => Some(to),
+        None => operation::target(&past(tx, current).await?),
+    };
     let row = sqlx::query(
         "select * from releases
-         where service_id = $1 and generation < $2 and desired <> 'deleted'
-           and case when $3::bigint is null then spec - 'restart' <> $4::jsonb - 'restart'
-                    else generation = $3 end
-         order by generation desc limit 1",
+         where service_id = $1 and generation = $2 and generation < $3 and desired <> 'deleted'",
     )
     .bind(current.id.uuid())
+    .bind(chosen)
     .bind(current.generation)
-    .bind(to)
-    .bind(json(&current.spec))
     .fetch_optional(&mut **tx)
     .await?;
     row.as_ref().map(release).transpose()
+}
+
+/// The newest releases of the service, the present one first.
+async fn past(tx: &mut Tx, current: &Service) -> Result<Vec<PastRelease>, Error> {
+    let rows: Vec<(i64, bool, String)> = sqlx::query_as(
+        "select generation, action = 'rollback', md5((spec - 'restart')::text) from releases
+         where service_id = $1 and desired <> 'deleted'
+         order by generation desc limit $2",
+    )
+    .bind(current.id.uuid())
+    .bind(ROLLBACK_REACH)
+    .fetch_all(&mut **tx)
+    .await?;
+    let past = rows.into_iter().map(|(generation, is_rollback, spec)| PastRelease {
+        generation,
+        is_rollback,
+        spec,
+    });
+    Ok(past.collect())
 }
 
 /// The action that created the current generation.

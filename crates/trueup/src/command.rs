@@ -1,7 +1,7 @@
 //! The command line: commands that run Trueup on this machine, and the client commands.
 
 mod build_progress;
-mod completions;
+pub(crate) mod completions;
 mod config;
 mod down;
 mod local;

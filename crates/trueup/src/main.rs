@@ -12,5 +12,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    command::completions::answer();
     command::main(command::Cli::parse())
 }

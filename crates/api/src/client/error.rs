@@ -4,7 +4,7 @@ use std::error::Error;
 
 use reqwest::Response;
 
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, FieldError, Problem};
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +52,9 @@ impl ClientError {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Problem(problem) => problem_advice(problem),
-            Self::Unreachable { .. } => Some(
-                "check the server with `trueup status`, start it with `trueup up`, or pass its URL \
-                 with --url",
-            ),
+            Self::Unreachable { .. } => {
+                Some("start the server with `trueup up`, or pass its URL with --url")
+            }
             Self::Protocol(_) => None,
         }
     }
@@ -91,9 +90,10 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
              permissions of yours",
         ),
         Code::NotFound => Some("`trueup get` lists what exists"),
-        Code::InvalidManifest => Some(
+        Code::InvalidManifest if problem.errors.iter().any(is_parameter) => Some(
             "fix these fields and retry; `trueup explain TEMPLATE` shows a template's parameters",
         ),
+        Code::InvalidManifest => None,
         Code::PreconditionFailed => Some("read the resource again and repeat the change"),
         Code::BeingDeleted => Some(
             "a service or project can be declared again once its deletion is complete; an org \
@@ -130,6 +130,11 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         | Code::NameTaken
         | Code::VerificationWithdrawn => None,
     }
+}
+
+/// Whether a template decides what the field may be.
+fn is_parameter(error: &FieldError) -> bool {
+    error.field.starts_with("parameters")
 }
 
 fn sentence(summary: &str, advice: Option<&str>) -> String {

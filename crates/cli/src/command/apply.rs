@@ -38,6 +38,9 @@ pub struct Args {
     timeout: Duration,
 }
 
+/// The outcome of a document that changed something.
+const ACCEPTED: &str = "accepted";
+
 /// The outcome of one document.
 #[derive(Debug, Serialize)]
 struct Outcome {
@@ -92,13 +95,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     context.output.print(context.terminal, &outcomes)?;
     let services: Vec<Service> =
         outcomes.iter().filter_map(|outcome| outcome.service.as_deref().cloned()).collect();
+    let accepted = outcomes.iter().filter(|outcome| outcome.outcome == ACCEPTED);
+    let changed: Vec<&Service> =
+        accepted.filter_map(|outcome| outcome.service.as_deref()).collect();
     let failed = outcomes.iter().filter(|outcome| outcome.error.is_some()).count();
     if args.wait {
         let exit = wait(services, args.timeout, context, &connection).await?;
         if exit != Exit::Ok {
             return Ok(exit);
         }
-    } else if let Some(first) = services.first() {
+    } else if let Some(first) = changed.first() {
         context.terminal.note(&format!(
             "watch it converge: trueup watch {}/{} --until healthy",
             first.project, first.name
@@ -176,7 +182,7 @@ fn outcome_of(
         Ok(sent) => Ok(Outcome {
             document: location.to_string(),
             subject: Some(sent.subject),
-            outcome: if sent.changed { "accepted" } else { "unchanged" },
+            outcome: if sent.changed { ACCEPTED } else { "unchanged" },
             generation: sent.generation,
             error: None,
             service: sent.service,
@@ -205,7 +211,7 @@ fn print(outcome: &Outcome, context: &Context) -> anyhow::Result<()> {
         return Ok(());
     }
     let style = context.terminal.style();
-    let paint = if outcome.outcome == "accepted" { Paint::Good } else { Paint::Faint };
+    let paint = if outcome.outcome == ACCEPTED { Paint::Good } else { Paint::Faint };
     let subject = outcome.subject.as_deref().unwrap_or_default();
     let generation =
         outcome.generation.map(|number| format!(", generation {number}")).unwrap_or_default();
@@ -220,7 +226,8 @@ async fn wait(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let goal = Goal { until: Some(Until::Healthy), timeout: Some(timeout), named: true };
+    let goal =
+        Goal { until: Some(Until::Healthy), timeout: Some(timeout), named: true, streams: false };
     let mut exit = Exit::Ok;
     for service in services {
         match follow(context, &connection.client, service, &goal).await? {

@@ -27,7 +27,7 @@ pub async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
                 Cell::plain(&one.reason),
             ]);
         }
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        context.table(&table)?;
     }
     let refused = args.permission.is_some() && decisions.items.iter().any(|one| !one.allowed);
     Ok(if refused { Exit::Failed } else { Exit::Ok })

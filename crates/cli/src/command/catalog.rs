@@ -61,12 +61,15 @@ pub fn prices(items: &[PlanPrice], now: Timestamp) -> Table {
     table
 }
 
+/// Writes an amount with its unit.
+type Unit = fn(i64) -> String;
+
 pub fn quota(quota: &Quota) -> Table {
     let mut table = Table::new(&["RESOURCE", "USED", "LIMIT", "LEFT"]);
     let Quota { limit, used, left } = quota;
     let number = |value: i64| value.to_string();
     let gib = |value: i64| format!("{value} GiB");
-    let rows: [(&str, [i64; 3], fn(i64) -> String); 5] = [
+    let rows: [(&str, [i64; 3], Unit); 5] = [
         ("services", [used.services, limit.services, left.services], number),
         ("CPU", [used.cpu_millis, limit.cpu_millis, left.cpu_millis], cores),
         ("memory", [used.memory_mib, limit.memory_mib, left.memory_mib], memory),

@@ -10,7 +10,7 @@ use crate::connect::target::resolve;
 use crate::failure::Exit;
 use crate::output::human::age;
 use crate::output::style::Paint;
-use crate::output::table::{Cell, TERMINAL, Table};
+use crate::output::table::{Cell, Table};
 
 /// Compare a service field by field: desired, applied and observed
 #[derive(Debug, clap::Args)]
@@ -38,8 +38,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     context.terminal.line(&title(&found, now))?;
     if !found.fields.is_empty() {
         let mut table = table(&found.fields, now);
-        table.fit(TERMINAL, &["DESIRED", "APPLIED", "OBSERVED"]);
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        table.shorten(&["DESIRED", "APPLIED", "OBSERVED"]);
+        context.table(&table)?;
     }
     Ok(Exit::Ok)
 }

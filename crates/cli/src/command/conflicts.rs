@@ -13,7 +13,7 @@ use crate::output::drift::{place, short_object};
 use crate::output::format::Output;
 use crate::output::human::{age, clean, duration, moment};
 use crate::output::style::Paint;
-use crate::output::table::{Cell, TERMINAL, Table};
+use crate::output::table::{Cell, Table};
 
 const HOUR: u64 = 3600;
 
@@ -105,9 +105,7 @@ fn table(items: &[Conflict], now: Timestamp, wide: bool) -> Table {
             Cell::new(paint, &state),
         ]);
     }
-    if !wide {
-        table.fit(TERMINAL, &["SERVICE", "FIELD", "BY"]);
-    }
+    table.shorten(&["SERVICE", "FIELD", "BY"]);
     table
 }
 

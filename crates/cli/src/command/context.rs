@@ -196,7 +196,7 @@ fn print(
             Cell::plain(one.project.unwrap_or_default()),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
+    context.table(&table)?;
     Ok(Exit::Ok)
 }
 

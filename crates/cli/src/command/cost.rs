@@ -52,7 +52,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         By::Item => items(&report),
         By::Day => days(&report),
     };
-    terminal.line(table.render(style).trim_end())?;
+    context.table(&table)?;
     for note in notes(&report) {
         terminal.note(&note)?;
     }

@@ -10,7 +10,7 @@ use crate::dry_run::DryRun;
 use crate::failure::Exit;
 use crate::output::human::{age, clean, moment};
 use crate::output::style::Paint;
-use crate::output::table::{Cell, TERMINAL, Table};
+use crate::output::table::{Cell, Table};
 
 const DAY: i64 = 86_400;
 
@@ -73,7 +73,7 @@ pub async fn list(context: &Context) -> anyhow::Result<Exit> {
             Cell::plain(&clean(&one.reason)),
         ]);
     }
-    table.fit(TERMINAL, &["REASON"]);
+    table.shorten(&["REASON"]);
     let hint = || "an operator grants it with `trueup credit grant 25 --reason welcome --org NAME`";
     show(&table, list.items.is_empty(), context, "credits", hint)?;
     Ok(Exit::Ok)

@@ -163,7 +163,8 @@ async fn wait(
     context: &Context,
     connection: &Connection,
 ) -> anyhow::Result<Exit> {
-    let goal = Goal { until: Some(Until::Deleted), timeout: Some(timeout), named: false };
+    let goal =
+        Goal { until: Some(Until::Deleted), timeout: Some(timeout), named: false, streams: false };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(service) => {
             if context.output.print_item(context.terminal, &service)? {

@@ -17,7 +17,7 @@ use crate::failure::Exit;
 use crate::output::drift::{change, paint, place, short_object};
 use crate::output::format::Output;
 use crate::output::human::{age, clean};
-use crate::output::table::{Cell, TERMINAL, Table};
+use crate::output::table::{Cell, Table};
 
 /// List what other writers changed, since when and at what cost; adopt or reject it
 #[derive(Debug, clap::Args)]
@@ -128,9 +128,7 @@ fn table(items: &[Divergence], now: Timestamp, wide: bool) -> Table {
         }
         table.row(cells);
     }
-    if !wide {
-        table.fit(TERMINAL, &["SERVICE", "FIELD", "CHANGE", "BY"]);
-    }
+    table.shorten(&["SERVICE", "FIELD", "CHANGE", "BY"]);
     table
 }
 
@@ -255,7 +253,9 @@ mod tests {
 
     fn shown(items: &[Divergence], wide: bool) -> String {
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        table(items, now, wide).render(Style::new(false))
+        let table = table(items, now, wide);
+        let table = if wide { table } else { table.fitted(80) };
+        table.render(Style::new(false))
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Kinds, and the names of their schemas in the OpenAPI document.
-const KINDS: [(&str, &str); 4] = [
+pub(crate) const KINDS: [(&str, &str); 4] = [
     ("service", "ServiceManifest"),
     ("project", "ProjectManifest"),
     ("plan", "PlanManifest"),

@@ -154,9 +154,17 @@ pub async fn reconcile(args: ReconcileArgs, context: &Context) -> anyhow::Result
         return Ok(Exit::Ok);
     }
     wait_for_check(client, context, &service, before, args.timeout).await?;
-    let goal = Goal { until: Some(Until::Settled), timeout: Some(args.timeout), named: false };
+    let goal = Goal {
+        until: Some(Until::Settled),
+        timeout: Some(args.timeout),
+        named: false,
+        streams: false,
+    };
     match follow(context, client, service, &goal).await? {
-        Ended::Reached(_) => Ok(Exit::Ok),
+        Ended::Reached(service) => {
+            context.output.print_item(context.terminal, &service)?;
+            Ok(Exit::Ok)
+        }
         Ended::TimedOut(service) => Err(timed_out(&service, &goal).into()),
     }
 }

@@ -41,7 +41,7 @@ pub struct Args {
 /// What can be listed. A kind is typed in the plural, in the singular, or by its short form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
 #[strum(serialize_all = "snake_case")]
-enum Kind {
+pub(crate) enum Kind {
     #[strum(serialize = "services", serialize = "service", serialize = "svc")]
     Services,
     #[strum(serialize = "projects", serialize = "project", serialize = "prj")]
@@ -244,7 +244,7 @@ async fn get_releases(
 async fn get_quota(context: &Context, connection: &Connection) -> anyhow::Result<Exit> {
     let quota = context.wait("reading the quota", connection.client.quota_get()).await?;
     if !context.output.print(context.terminal, &quota)? {
-        context.terminal.line(&catalog::quota(&quota).render(context.terminal.style()))?;
+        context.table(&catalog::quota(&quota))?;
     }
     Ok(Exit::Ok)
 }
@@ -258,7 +258,7 @@ async fn get_projects(
         let project =
             context.wait("reading the project", connection.client.project_get(name)).await?;
         if !context.output.print(context.terminal, &project)? {
-            context.terminal.line(&projects(&[project]).render(context.terminal.style()))?;
+            context.table(&projects(&[project]))?;
         }
         return Ok(Exit::Ok);
     }
@@ -285,7 +285,7 @@ async fn get_clusters(
         let cluster = context.wait("reading the cluster", reading).await?;
         if !context.output.print(context.terminal, &cluster)? {
             let table = clusters(&[cluster], clock::now());
-            context.terminal.line(&table.render(context.terminal.style()))?;
+            context.table(&table)?;
         }
         return Ok(Exit::Ok);
     }
@@ -345,7 +345,7 @@ pub fn show(
     if empty {
         context.terminal.note(&format!("no {nouns}; {}", hint()))?;
     } else {
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        context.table(table)?;
     }
     Ok(Exit::Ok)
 }

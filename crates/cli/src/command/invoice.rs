@@ -209,7 +209,7 @@ fn shown(invoice: &Invoice, context: &Context) -> anyhow::Result<Exit> {
         terminal.line(&format!("{:<11}{text}", terminal.style().paint(Paint::Strong, label)))?;
     }
     terminal.line("")?;
-    terminal.line(lines(invoice).render(terminal.style()).trim_end())?;
+    context.table(&lines(invoice))?;
     terminal.line("")?;
     let tax = format!("tax {} %", invoice.tax_percent);
     let sums = [

@@ -9,7 +9,7 @@ use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::human::{count, moment};
 use crate::output::style::Paint;
-use crate::output::table::{Cell, TERMINAL, Table};
+use crate::output::table::{Cell, Table};
 
 /// List what was posted to the org's ledger; sum up its accounts; verify it
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ async fn list(postings: bool, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let mut table = if postings { posting_table(&page.items) } else { entry_table(&page.items) };
-    table.fit(TERMINAL, &["ACCOUNT", "ITEM", "SERVICE"]);
+    table.shorten(&["ACCOUNT", "ITEM", "SERVICE"]);
     let hint = || "usage is posted once an hour; `trueup cost` shows what it costs so far";
     show(&table, page.items.is_empty(), context, "entries", hint)?;
     Ok(Exit::Ok)

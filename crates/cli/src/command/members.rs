@@ -95,7 +95,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let list = context.wait("reading the invitations", client.invitation_list()).await?;
             if !context.output.print(context.terminal, &list)? {
                 let table = invitations(&list.items);
-                context.terminal.line(&table.render(context.terminal.style()))?;
+                context.table(&table)?;
             }
         }
         Command::Uninvite { invitation, dry } => {
@@ -118,7 +118,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the members", client.member_list()).await?;
     if !context.output.print(context.terminal, &list)? {
-        context.terminal.line(&members(&list.items).render(context.terminal.style()))?;
+        context.table(&members(&list.items))?;
     }
     Ok(Exit::Ok)
 }

@@ -261,10 +261,17 @@ async fn wait(
     connection: &Connection,
 ) -> anyhow::Result<()> {
     let named = services.len() > 1;
-    let goal = Goal { until: Some(operation.goal()), timeout: Some(common.timeout), named };
+    let goal = Goal {
+        until: Some(operation.goal()),
+        timeout: Some(common.timeout),
+        named,
+        streams: false,
+    };
     for service in services {
         match follow(context, &connection.client, service, &goal).await? {
-            Ended::Reached(_) => {}
+            Ended::Reached(service) => {
+                context.output.print_item(context.terminal, &service)?;
+            }
             Ended::TimedOut(service) => return Err(timed_out(&service, &goal).into()),
         }
     }

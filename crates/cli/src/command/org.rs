@@ -63,7 +63,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Command::Get { which } => {
             let org = context.wait("reading the org", client.org_get(&which)).await?;
             if !context.output.print(context.terminal, &org)? {
-                context.terminal.line(&orgs(&[org]).render(context.terminal.style()))?;
+                context.table(&orgs(&[org]))?;
             }
         }
     }
@@ -74,7 +74,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the orgs", client.org_list()).await?;
     if !context.output.print(context.terminal, &list)? {
-        context.terminal.line(&orgs(&list.items).render(context.terminal.style()))?;
+        context.table(&orgs(&list.items))?;
     }
     Ok(Exit::Ok)
 }

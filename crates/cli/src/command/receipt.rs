@@ -45,7 +45,7 @@ pub async fn list(args: ListArgs, context: &Context) -> anyhow::Result<Exit> {
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    context.terminal.line(&table(&list).render(context.terminal.style()))?;
+    context.table(&table(&list))?;
     context.terminal.note(&summary(&list))?;
     Ok(Exit::Ok)
 }

@@ -63,7 +63,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     context.terminal.note(&format!("started the run service/{name}"))?;
 
     let until = Some(Until::Phase(Phase::Completed));
-    let goal = Goal { until, timeout: Some(args.timeout), named: false };
+    let goal = Goal { until, timeout: Some(args.timeout), named: false, streams: false };
     match follow(context, client, run, &goal).await? {
         Ended::Reached(run) => end(*run, args.keep, context, &connection).await,
         Ended::TimedOut(run) => Err(timed_out(&run, &goal).into()),

@@ -83,7 +83,7 @@ pub async fn list(
         let service = context.wait("reading the service", reading).await?;
         if !context.output.print(context.terminal, &service)? {
             let table = services(&[service], clock::now(), context.output);
-            context.terminal.line(&table.render(context.terminal.style()))?;
+            context.table(&table)?;
         }
         return Ok(Exit::Ok);
     }

@@ -60,7 +60,7 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the templates", connection.client.template_list()).await?;
     if !context.output.print(context.terminal, &list)? {
         let table = templates(&list.items, context.output == Output::Wide);
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        context.table(&table)?;
     }
     Ok(Exit::Ok)
 }
@@ -82,7 +82,7 @@ async fn get(name: &str, context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the template", reading).await?;
     if !context.output.print(context.terminal, &list)? {
         let table = templates(&list.items, true);
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        context.table(&table)?;
     }
     Ok(Exit::Ok)
 }

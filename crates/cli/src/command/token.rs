@@ -98,7 +98,7 @@ pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let list = context.wait("reading the tokens", client.token_list()).await?;
     if !context.output.print(context.terminal, &list)? {
         let table = tokens(&list.items, clock::now());
-        context.terminal.line(&table.render(context.terminal.style()))?;
+        context.table(&table)?;
     }
     Ok(Exit::Ok)
 }
@@ -122,7 +122,7 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
     ] {
         table.row(vec![Cell::new(Paint::Faint, what), Cell::plain(&value)]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
+    context.table(&table)?;
     Ok(Exit::Ok)
 }
 

@@ -34,7 +34,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         context.terminal.line(&state(&service, context.terminal.style()))?;
     }
     let timeout = args.until.is_some().then_some(args.timeout);
-    let goal = Goal { until: args.until, timeout, named: false };
+    let goal = Goal { until: args.until, timeout, named: false, streams: true };
     match follow(context, &connection.client, service, &goal).await? {
         Ended::Reached(service) => {
             if !context.output.is_for_programs() {

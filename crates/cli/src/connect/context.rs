@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use clap::Parser;
 use trueup_api::{Client, RetryNotice};
 
 use crate::connect::connection::{ClientFile, Credentials, choose};
@@ -11,6 +12,7 @@ use crate::connect::contexts::Contexts;
 use crate::failure::{Exit, Failure};
 use crate::output::format::Output;
 use crate::output::progress::Progress;
+use crate::output::table::Table;
 use crate::output::terminal::Terminal;
 use trueup_model::secret::SecretValue;
 
@@ -83,6 +85,17 @@ pub struct Globals {
 }
 
 impl Globals {
+    /// The flags as the environment sets them, for what has no command line of its own.
+    #[must_use]
+    pub fn from_environment() -> Self {
+        #[derive(Debug, Parser)]
+        struct OnlyGlobals {
+            #[command(flatten)]
+            globals: Globals,
+        }
+        OnlyGlobals::parse_from(["trueup"]).globals
+    }
+
     /// Fills in defaults. `data_dir` returns the default data directory of this machine's server.
     #[must_use]
     pub fn into_context(self, data_dir: impl FnOnce() -> PathBuf) -> Context {
@@ -174,6 +187,16 @@ impl Context {
             Failure::new(Exit::Failed, "field `project` is missing")
                 .hint("add `project: …`, or pass the project with -p")
         })
+    }
+
+    /// Prints a table: as wide as the terminal where there is one, unless all of it is asked for.
+    pub fn table(&self, table: &Table) -> io::Result<()> {
+        let (style, width) = (self.terminal.style(), self.terminal.width());
+        let text = match width.filter(|_| self.output != Output::Wide) {
+            Some(width) => table.clone().fitted(width).render(style),
+            None => table.render(style),
+        };
+        self.terminal.line(&text)
     }
 
     /// Awaits a future and shows a progress line on stderr if it takes long.

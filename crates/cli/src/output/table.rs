@@ -3,8 +3,6 @@
 use crate::output::human::clean;
 use crate::output::style::{Paint, Style};
 
-/// The width of a terminal that no one made wider.
-pub const TERMINAL: usize = 80;
 /// The spaces between two columns.
 const GAP: usize = 3;
 /// The least width of a column that is shortened.
@@ -29,16 +27,22 @@ impl Cell {
     }
 }
 
+/// Columns that are never shortened unless a table names them: a part of a name is of no use.
+const WHOLE: [&str; 4] = ["NAME", "ID", "AGE", "NUMBER"];
+
 /// Rows below a heading.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Table {
     rows: Vec<Vec<Cell>>,
+    /// The columns that may be shortened; none for all that are not in [`WHOLE`].
+    shortened: Option<&'static [&'static str]>,
 }
 
 impl Table {
     /// A table with these columns and no rows.
     pub fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|text| Cell::new(Paint::Strong, text)).collect()] }
+        let heading = heading.iter().map(|text| Cell::new(Paint::Strong, text)).collect();
+        Self { rows: vec![heading], shortened: None }
     }
 
     /// Adds a row.
@@ -46,17 +50,24 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Shortens the cells of these columns, the widest first, until every line fits.
+    /// Names the columns whose cells may be shortened.
+    pub const fn shorten(&mut self, columns: &'static [&'static str]) {
+        self.shortened = Some(columns);
+    }
+
+    /// The table with shortened cells, the widest first, until every line fits.
     ///
     /// A cell is cut in its middle: paths and names differ at their ends. Columns stay as wide as
     /// their headings.
-    pub fn fit(&mut self, width: usize, columns: &[&str]) {
+    pub fn fitted(mut self, width: usize) -> Self {
         let heading: Vec<&str> =
             self.rows.first().into_iter().flatten().map(|cell| cell.text.as_str()).collect();
-        let least: Vec<Option<usize>> = heading
-            .iter()
-            .map(|name| columns.contains(name).then(|| name.chars().count().max(LEAST)))
-            .collect();
+        let may = |name: &&str| match self.shortened {
+            Some(columns) => columns.contains(name),
+            None => !WHOLE.contains(name),
+        };
+        let least: Vec<Option<usize>> =
+            heading.iter().map(|name| may(name).then(|| name.chars().count().max(LEAST))).collect();
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1) * GAP;
         while widths.iter().sum::<usize>() + gaps > width {
@@ -73,6 +84,7 @@ impl Table {
                 cell.text = shortened(&cell.text, *wide);
             }
         }
+        self
     }
 
     /// The width of the widest cell of each column.
@@ -141,14 +153,13 @@ mod tests {
         let mut wide = Table::new(&["ID", "FIELD", "BY"]);
         let cells = ["dvg_1234", "spec.template.spec.containers.main.image", "kubectl-edit"];
         wide.row(cells.map(Cell::plain).into());
-        wide.fit(40, &["FIELD", "BY"]);
+        wide.shorten(&["FIELD", "BY"]);
         assert_eq!(
-            wide.render(Style::new(false)),
+            wide.clone().fitted(40).render(Style::new(false)),
             "ID         FIELD            BY\ndvg_1234   spec.t…n.image   kubectl-edit"
         );
-        wide.fit(0, &["FIELD", "BY"]);
         assert_eq!(
-            wide.render(Style::new(false)),
+            wide.fitted(0).render(Style::new(false)),
             "ID         FIELD    BY\ndvg_1234   sp…age   ku…dit",
             "other columns stay, and headings are legible"
         );

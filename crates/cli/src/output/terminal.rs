@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use trueup_model::secret::SecretValue;
 
 use crate::output::human::clean;
@@ -45,6 +45,14 @@ impl Terminal {
     /// Whether stderr is a terminal, so that progress lines can be drawn.
     pub const fn is_live(self) -> bool {
         self.live
+    }
+
+    /// How many characters a line of stdout has, if it is a terminal.
+    #[expect(clippy::unused_self, reason = "all questions about stdout go through the terminal")]
+    pub fn width(self) -> Option<usize> {
+        let out = io::stdout();
+        let size = out.is_terminal().then(|| tcgetwinsize(&out).ok()).flatten()?;
+        (size.ws_col > 0).then(|| usize::from(size.ws_col))
     }
 
     /// Writes text with its line end to stdout.

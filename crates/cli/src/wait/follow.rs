@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{sleep, timeout};
 use trueup_api::Client;
 use trueup_api::client::ClientError;
 use trueup_api::event::CloudEvent;
 use trueup_api::service::Service;
 
+use crate::clock;
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::event_line::{event_line, short_type};
@@ -23,6 +25,10 @@ use crate::wait::until::{Until, WaitResult};
 
 /// How long to wait for an event before reading the service anyway.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a wait goes on although the reason against it lasts.
+const STUCK_FOR: SignedDuration = SignedDuration::from_secs(8);
+/// How often the service is read meanwhile.
+const STUCK_POLL: Duration = Duration::from_secs(2);
 /// How long the final read after the timeout may take.
 const FINAL_READ: Duration = Duration::from_secs(2);
 const MIN_BACKOFF: Duration = Duration::from_millis(300);
@@ -37,6 +43,8 @@ pub(crate) struct Goal {
     pub(crate) timeout: Option<Duration>,
     /// Whether each line names the service; set when several are followed.
     pub(crate) named: bool,
+    /// Whether programs get the events, too: otherwise only what the command returns.
+    pub(crate) streams: bool,
 }
 
 /// How following ended, with the service as last read.
@@ -63,6 +71,7 @@ pub(crate) async fn follow(
         position: None,
         newest: None,
         backoff: MIN_BACKOFF,
+        stuck: None,
     };
     let run = Box::pin(follower.run(&mut service));
     let in_time = match goal.timeout {
@@ -107,6 +116,8 @@ struct Follower<'a> {
     position: Option<String>,
     newest: Option<u64>,
     backoff: Duration,
+    /// Since when the condition fails for a reason that lasts.
+    stuck: Option<Timestamp>,
 }
 
 impl Follower<'_> {
@@ -142,7 +153,7 @@ impl Follower<'_> {
         self.backoff = MIN_BACKOFF;
         loop {
             self.progress.set(&self.waiting(service));
-            match self.progress.wait(timeout(POLL_INTERVAL, watch.next())).await {
+            match self.progress.wait(timeout(self.poll_interval(), watch.next())).await {
                 Ok(Some(event)) => {
                     let event = event?;
                     self.position = watch.position().map(str::to_owned);
@@ -170,7 +181,11 @@ impl Follower<'_> {
         }
         self.newest = sequence.or(self.newest);
         let terminal = self.context.terminal;
-        if !self.context.output.print_item(terminal, event)? {
+        if self.context.output.is_for_programs() {
+            if self.goal.streams {
+                self.context.output.print_item(terminal, event)?;
+            }
+        } else {
             let line = event_line(event, terminal.style());
             if self.goal.named {
                 let name = format!("{}/{}", service.project, service.name);
@@ -191,20 +206,39 @@ impl Follower<'_> {
     }
 
     /// Reads the service again and evaluates the condition.
-    async fn refresh(&self, service: &mut Service) -> anyhow::Result<bool> {
+    async fn refresh(&mut self, service: &mut Service) -> anyhow::Result<bool> {
         let reading = self.client.service_get(&service.project, &service.id);
         *service = self.progress.wait(reading).await?;
         self.evaluate(service)
     }
 
-    fn evaluate(&self, service: &Service) -> anyhow::Result<bool> {
-        match self.goal.until.as_ref().map(|until| until.evaluate(service)) {
+    fn evaluate(&mut self, service: &Service) -> anyhow::Result<bool> {
+        let result = self.goal.until.as_ref().map(|until| until.evaluate(service));
+        if !matches!(result, Some(WaitResult::Stuck(_))) {
+            self.stuck = None;
+        }
+        match result {
             Some(WaitResult::True) => Ok(true),
             Some(WaitResult::NotYet) | None => Ok(false),
-            Some(WaitResult::Never(why)) => Err(Failure::new(Exit::Failed, why)
-                .hint("wait with `--until deleted`, then apply it again")
-                .into()),
+            Some(WaitResult::Never { why, hint }) => {
+                Err(Failure::new(Exit::Failed, why).hint(hint).into())
+            }
+            Some(WaitResult::Stuck(why)) => {
+                // Pods of the generation before may be there for a moment.
+                let since = *self.stuck.get_or_insert_with(clock::now);
+                if clock::now().duration_since(since) < STUCK_FOR {
+                    return Ok(false);
+                }
+                Err(Failure::new(Exit::Failed, why)
+                    .hint("fix it and apply again, or `trueup rollback` to the release before")
+                    .into())
+            }
         }
+    }
+
+    /// How long to wait for an event before reading the service anyway.
+    const fn poll_interval(&self) -> Duration {
+        if self.stuck.is_some() { STUCK_POLL } else { POLL_INTERVAL }
     }
 
     fn waiting(&self, service: &Service) -> String {
@@ -242,6 +276,7 @@ mod tests {
             until: Some(Until::Healthy),
             timeout: Some(Duration::from_secs(300)),
             named: false,
+            streams: false,
         };
         let (exit, message, hint) = explain(&timed_out(&one, &goal).into());
         assert_eq!(exit, Exit::TimedOut);

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use strum::VariantNames;
 use trueup_api::service::Service;
+use trueup_model::observation::Cause;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase, Reconciliation};
 
@@ -57,8 +58,15 @@ pub(crate) enum WaitResult {
     True,
     /// It does not hold yet.
     NotYet,
-    /// It can no longer hold, for this reason.
-    Never(String),
+    /// It can no longer hold.
+    Never {
+        /// Why not.
+        why: String,
+        /// What to do instead.
+        hint: String,
+    },
+    /// It does not hold, for a reason that does not end without a change: this one.
+    Stuck(String),
 }
 
 impl Until {
@@ -67,6 +75,7 @@ impl Until {
         if self.holds(service) {
             return WaitResult::True;
         }
+        let name = format!("{}/{}", service.project, service.name);
         let ends_otherwise = service.desired == DesiredState::Deleted
             && match self {
                 Self::Healthy => true,
@@ -76,23 +85,31 @@ impl Until {
                 }
             };
         if ends_otherwise {
-            return WaitResult::Never(format!(
-                "{}/{} is being deleted and will not become {self}",
-                service.project, service.name
-            ));
+            let why = format!("{name} is being deleted and will not become {self}");
+            let hint = "wait with `--until deleted`, then apply it again".to_owned();
+            return WaitResult::Never { why, hint };
+        }
+        if service.desired == DesiredState::Paused && *self == Self::Healthy {
+            let why = format!("{name} is paused: it has no pods that could be healthy");
+            let hint = format!("start them with `trueup resume {name}`");
+            return WaitResult::Never { why, hint };
         }
         let failed = service.status.applied_generation == Some(service.generation)
             && (service.status.phase, service.status.health) == (Phase::Completed, Health::Error);
         if failed && *self == Self::Healthy {
             let why = service.status.conditions.first().map(|condition| condition.message.as_str());
-            return WaitResult::Never(format!(
-                "the run of {}/{} failed: {}",
-                service.project,
-                service.name,
-                why.unwrap_or("no detail given")
-            ));
+            let why = format!("the run of {name} failed: {}", why.unwrap_or("no detail given"));
+            let hint = format!("`trueup logs {name}` shows what it printed");
+            return WaitResult::Never { why, hint };
         }
-        WaitResult::NotYet
+        let is_current = service.status.applied_generation == Some(service.generation);
+        let lasting = service.status.conditions.iter().find(|one| one.cause.is_some_and(lasts));
+        match lasting {
+            Some(condition) if is_current && *self == Self::Healthy => {
+                WaitResult::Stuck(format!("{name}: {}", condition.message))
+            }
+            Some(_) | None => WaitResult::NotYet,
+        }
     }
 
     fn holds(&self, service: &Service) -> bool {
@@ -122,9 +139,16 @@ impl Until {
     }
 }
 
+/// Whether a cause stays until a person changes the service: a retry finds the same image.
+const fn lasts(cause: Cause) -> bool {
+    matches!(cause, Cause::ImageName | Cause::ImageMissing | Cause::ImageForbidden)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use serde_json::json;
+    use trueup_api::service::ServiceCondition;
+    use trueup_model::status::Reason;
 
     use super::*;
 
@@ -188,10 +212,46 @@ pub(crate) mod tests {
     #[test]
     fn deleting_service_never_becomes_healthy() {
         let one = service("deleting", "unknown", Some(2));
-        assert!(matches!(Until::Healthy.evaluate(&one), WaitResult::Never(_)));
+        assert!(matches!(Until::Healthy.evaluate(&one), WaitResult::Never { .. }));
         assert_eq!(Until::Deleted.evaluate(&one), WaitResult::NotYet);
         let active = service("running", "healthy", Some(3));
         assert_eq!(Until::Deleted.evaluate(&active), WaitResult::NotYet);
+    }
+
+    #[test]
+    fn paused_service_says_how_to_resume_it() {
+        let mut one = service("paused", "healthy", Some(3));
+        one.desired = DesiredState::Paused;
+        let WaitResult::Never { why, hint } = Until::Healthy.evaluate(&one) else {
+            panic!("a paused service has no pods")
+        };
+        assert_eq!(why, "shop/web is paused: it has no pods that could be healthy");
+        assert_eq!(hint, "start them with `trueup resume shop/web`");
+        assert_eq!(Until::Phase(Phase::Paused).evaluate(&one), WaitResult::True);
+    }
+
+    #[test]
+    fn missing_image_of_the_current_generation_stays_missing() {
+        let mut one = service("updating", "progressing", Some(3));
+        one.status.conditions.push(ServiceCondition {
+            reason: Reason::PodsNotReady,
+            message: "the image does not exist".to_owned(),
+            cause: Some(Cause::ImageMissing),
+            object: None,
+            uid: None,
+        });
+        let stuck = WaitResult::Stuck("shop/web: the image does not exist".to_owned());
+        assert_eq!(Until::Healthy.evaluate(&one), stuck);
+        assert_eq!(Until::Phase(Phase::Running).evaluate(&one), WaitResult::NotYet);
+        one.generation = 4;
+        assert_eq!(Until::Healthy.evaluate(&one), WaitResult::NotYet, "of an earlier generation");
+        one.generation = 3;
+        one.status.conditions[0].cause = Some(Cause::CrashLoop);
+        assert_eq!(
+            Until::Healthy.evaluate(&one),
+            WaitResult::NotYet,
+            "it may start at the next try"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::admit::{
     AdmissionContext, AdmissionRequest, Admitted, Refused, ReleaseSpec, admit, must_live,
 };
 
-pub use rollback::undoes;
+pub use rollback::{PastRelease, target, undoes};
 
 /// An operation on a service.
 #[derive(Debug, Clone, PartialEq, Eq)]

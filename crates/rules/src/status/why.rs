@@ -52,6 +52,7 @@ fn answer(facts: &Facts, phase: Phase, health: Health, first: Option<&Condition>
 fn pods(seen: &Observation) -> String {
     match &seen.workload {
         Some(workload) if workload.runs.is_some() => " and its runs succeed".to_owned(),
+        Some(workload) if workload.wanted == 0 => ", with no pods, as declared".to_owned(),
         Some(workload) => format!(" and {} of {} pods are ready", workload.ready, workload.wanted),
         None => String::new(),
     }

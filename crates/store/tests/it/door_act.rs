@@ -53,6 +53,8 @@ async fn releases_are_listed_and_a_rollback_adds_one() {
     );
     assert_eq!(back.service.generation, 4);
     assert_eq!(back.service.parameters["image"], json!("shop:1"));
+    let again = stage.act("web", &ServiceOperation::Rollback { to: None }).await;
+    assert!(again.is_err(), "a second rollback does not return to what the first one undid");
 
     let app = &stage.db.app;
     let list = |before, limit| app.list_releases(stage.db.org, (PROJECT, "web"), before, limit);

@@ -39,7 +39,7 @@ fn print(context: &Context, loaded: &Loaded) -> anyhow::Result<()> {
             Cell::new(Paint::Faint, &setting.source.to_string()),
         ]);
     }
-    context.terminal.line(&table.render(context.terminal.style()))?;
+    context.table(&table)?;
     for fault in &loaded.faults {
         context.terminal.error(&fault.to_string(), None)?;
     }

@@ -41,7 +41,7 @@ pub(super) async fn run(
         line.amount.text,
     ))?;
     terminal.line("")?;
-    terminal.line(intervals(&found).render(style).trim_end())?;
+    context.table(&intervals(&found))?;
     terminal.line("")?;
     for transition in &found.transitions {
         terminal.line(&history::line(transition, style))?;

@@ -11,7 +11,7 @@ use crate::output::table::{Cell, Table};
 /// Prints the receipts of an org, and whether they are complete.
 pub fn show(list: &OrgReceiptList, context: &Context) -> anyhow::Result<Exit> {
     if !context.output.print(context.terminal, list)? {
-        context.terminal.line(&table(list).render(context.terminal.style()))?;
+        context.table(&table(list))?;
         context.terminal.note(&summary(list))?;
     }
     Ok(Exit::Ok)

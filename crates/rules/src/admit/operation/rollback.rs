@@ -34,6 +34,36 @@ pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
     Err(Refused::at("to", message))
 }
 
+/// A release of a service, for the choice of the one to go back to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastRelease {
+    /// Its generation.
+    pub generation: i64,
+    /// Whether it restored an earlier release.
+    pub is_rollback: bool,
+    /// A digest of its spec.
+    pub spec: String,
+}
+
+/// The generation that a rollback without one restores: the last spec that differs.
+///
+/// `history` begins with the present release and goes back. What was restored stands where it stood
+/// first: a second rollback goes further back, and never returns to what the first one undid.
+#[must_use]
+pub fn target(history: &[PastRelease]) -> Option<i64> {
+    let mut rest = history;
+    loop {
+        let spec = &rest.first()?.spec;
+        let (same, before) =
+            rest.split_at(rest.iter().position(|one| one.spec != *spec).unwrap_or(rest.len()));
+        let restored = same.iter().any(|one| one.is_rollback);
+        match before.iter().position(|one| one.spec == *spec).filter(|_| restored) {
+            Some(first) => rest = before.get(first..)?,
+            None => return before.first().map(|one| one.generation),
+        }
+    }
+}
+
 /// The earlier release with the present resources and nodes of its plan; paused state, restart
 /// counter and drift policy stay.
 pub(super) fn rolled_back(
@@ -139,4 +169,42 @@ fn deprecation(release: &Release, template: &Template, current: &Service) -> Opt
         release.template, deprecated.at, deprecated.instead, current.template
     );
     Some(FieldError::at("template", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `g` for a declaration, `r` for a rollback, each with the digit of its spec; oldest first.
+    fn history(text: &str) -> Vec<PastRelease> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let past = words.iter().zip(1..).map(|(word, generation)| PastRelease {
+            generation,
+            is_rollback: word.starts_with('r'),
+            spec: word[1..].to_owned(),
+        });
+        let mut past: Vec<PastRelease> = past.collect();
+        past.reverse();
+        past
+    }
+
+    #[test]
+    fn second_rollback_goes_further_back() {
+        for (past, expected) in [
+            ("g1", None),
+            ("g1 g2", Some(1)),
+            ("g1 g2 g2", Some(1)),
+            ("g1 g2 g3", Some(2)),
+            ("g1 g2 g3 r2", Some(1)),
+            ("g1 g2 g3 r2 g2", Some(1)),
+            ("g1 g2 g3 r2 r1", None),
+            ("g1 g2 r1", None),
+            ("g1 g2 r1 g3", Some(3)),
+            ("g1 g2 g1", Some(2)),
+            // Restored under rules of today, so that no earlier spec is the same.
+            ("g1 g2 r9", Some(2)),
+        ] {
+            assert_eq!(target(&history(past)), expected, "{past}");
+        }
+    }
 }
