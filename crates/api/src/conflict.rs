@@ -75,6 +75,10 @@ pub struct ConflictSettleBody {
     #[schema(example = 8)]
     #[schema(value_type = Option<Hours>)]
     pub for_hours: Option<u32>,
+    /// The decision that this one replaces; only for a conflict that is settled as `ours` or `ignore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ConflictDecision>)]
+    pub instead_of: Option<String>,
 }
 
 impl Client {

@@ -169,6 +169,17 @@ pub struct DriftSum {
     pub cost: Option<Amount>,
 }
 
+/// The body that adopts a live value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"live": 5}))]
+pub struct DivergenceAdoptBody {
+    /// The live value that was looked at: another one is not adopted. If omitted, whatever is live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    pub live: Option<Value>,
+}
+
 impl Client {
     /// A page of divergences: the standing ones, or with `ended` all.
     ///
@@ -200,8 +211,12 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn divergence_adopt(&self, divergence: &str) -> Result<Divergence, ClientError> {
-        self.post(&format!("{}/adopt", divergence_path(divergence)?), &NoBody {}).await
+    pub async fn divergence_adopt(
+        &self,
+        divergence: &str,
+        body: &DivergenceAdoptBody,
+    ) -> Result<Divergence, ClientError> {
+        self.post(&format!("{}/adopt", divergence_path(divergence)?), body).await
     }
 
     /// Rejects the proposal to adopt a value: it is reverted.

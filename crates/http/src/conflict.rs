@@ -72,29 +72,41 @@ pub(crate) async fn conflict_settle(
     Keyed { body, key }: Keyed<ConflictSettleBody>,
 ) -> Answer<Response> {
     may_decide(&change)?;
-    let decision = decision(&body)?;
+    let Decided { decision, instead_of } = decision(&body)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let held = body.for_hours.map(|hours| SignedDuration::from_hours(hours.into()));
     let until = held.and_then(|held| now.checked_add(held).ok());
-    let settling = change.app().settle_conflict(org, id(&conflict), decision, until, &context, now);
+    let conflict = id(&conflict);
+    let settling =
+        change.app().settle_conflict(org, conflict, decision, until, instead_of, &context, now);
     let settled = settling.await?;
     change.accepted(settled.changed, &view(&settled.row))
 }
 
-/// Checks the decision and how long it holds.
-fn decision(body: &ConflictSettleBody) -> Answer<ConflictDecision> {
+/// A decision, and the one that it replaces.
+struct Decided {
+    decision: ConflictDecision,
+    instead_of: Option<ConflictDecision>,
+}
+
+/// Checks the decision, the one that it replaces and how long it holds.
+fn decision(body: &ConflictSettleBody) -> Answer<Decided> {
     let mut errors = Vec::new();
     let decision = body.decision.parse::<ConflictDecision>();
     if decision.is_err() {
         errors.push(FieldError::at("decision", "must be `ours`, `adopt` or `ignore`"));
     }
+    let instead_of = body.instead_of.as_deref().map(str::parse).transpose();
+    if instead_of.is_err() {
+        errors.push(FieldError::at("instead_of", "must be `ours` or `ignore`"));
+    }
     if body.for_hours.is_some_and(|hours| !(1..=MAX_HOURS).contains(&hours)) {
         let message = format!("must be from 1 to {MAX_HOURS}, or omitted for ever");
         errors.push(FieldError::at("for_hours", message));
     }
-    match decision {
-        Ok(decision) if errors.is_empty() => Ok(decision),
-        Ok(_) | Err(_) => Err(Failure::invalid(errors)),
+    match (decision, instead_of) {
+        (Ok(decision), Ok(instead_of)) if errors.is_empty() => Ok(Decided { decision, instead_of }),
+        _ => Err(Failure::invalid(errors)),
     }
 }
 

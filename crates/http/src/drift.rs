@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use trueup_api::Code;
-use trueup_api::drift::{self as api, Difference, DivergenceList, DriftManifest, DriftReport};
+use trueup_api::drift::{
+    self as api, Difference, DivergenceAdoptBody, DivergenceList, DriftManifest, DriftReport,
+};
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::{PageLimit, ProjectKey, ServiceKey};
 use trueup_api::service::NoBody;
@@ -131,20 +133,21 @@ pub(crate) async fn divergence_get(
 /// within its bounds. `If-Match` names the generation of the service. A rollback undoes it. For owners.
 #[utoipa::path(post, path = "/v1/drift/{divergence}/adopt", operation_id = "divergence_adopt",
     tag = "drift", params(("divergence" = DivergenceId, Path, description = "id (`dvg_…`)"), DryRun),
-    request_body = NoBody,
+    request_body = DivergenceAdoptBody,
     extensions(("x-problems" = json!([Code::AlreadyDecided]))),
     responses((status = 200, description = "a retry with the same key, or a preview", body = OrPreview<api::Divergence>),
               (status = 202, description = "accepted", body = api::Divergence)))]
 pub(crate) async fn divergence_adopt(
     change: WriteRequest,
     Path(divergence): Path<String>,
-    Keyed { body: NoBody {}, key }: Keyed<NoBody>,
+    Keyed { body: DivergenceAdoptBody { live }, key }: Keyed<DivergenceAdoptBody>,
 ) -> Answer<Response> {
     may_decide(&change)?;
     let if_generation = if_generation(&change.headers)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
+    let (divergence, live) = (id(&divergence), live.as_ref());
     let adopting =
-        change.app().adopt_divergence(org, id(&divergence), if_generation, &context, now);
+        change.app().adopt_divergence(org, divergence, if_generation, live, &context, now);
     let adopted = adopting.await?;
     let content = change.caller().reads_content();
     change.accepted(adopted.changed, &view(&adopted.row, now, content))

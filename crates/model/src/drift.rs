@@ -25,6 +25,9 @@ pub const FIGHT_ROUNDS: usize = 3;
 /// See [`FIGHT_ROUNDS`].
 pub const FIGHT_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 
+/// How long the next revert waits in a fight over something that is always enforced.
+pub const FIGHT_PAUSE: SignedDuration = SignedDuration::from_secs(15);
+
 /// How long a proposal to adopt a value waits for approval.
 pub const PROPOSAL_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 

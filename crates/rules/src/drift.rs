@@ -3,5 +3,6 @@
 pub mod admit;
 pub mod adopt;
 pub mod decide;
+pub mod fight;
 pub mod price;
 pub mod regression;

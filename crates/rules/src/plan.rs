@@ -18,6 +18,7 @@ mod keep;
 mod keep_claims;
 mod outdated_run;
 mod ownership;
+mod pause;
 mod stages;
 mod stamp;
 pub mod survey;

@@ -5,6 +5,7 @@
 //! - [`fake_cluster`]: an in-memory cluster; [`contract`]: checks that it behaves like a real one
 //! - [`real_kube`]: a real API server; [`real_dns`]: a real DNS server
 //! - [`manual_clock`]: time that the test advances; [`virtual_clock`]: time that skips idle waits
+//! - [`report_batch`]: reports recorded as numbered batches
 //! - [`usage`]: usage of services, as the meter stores it
 //! - [`left_out`]: reports checks that cannot run on this machine
 //! - [`harness`]: fault injection, with every fault at every place where a workload can meet it
@@ -18,6 +19,7 @@ pub mod own_postgres;
 pub mod pg_proxy;
 pub mod real_dns;
 pub mod real_kube;
+pub mod report_batch;
 pub mod test_db;
 pub mod usage;
 pub mod virtual_clock;

@@ -40,6 +40,9 @@ enum Command {
         /// How long the decision holds, in whole hours, such as 8h; default: for ever
         #[arg(long = "for", value_name = "TIME", value_parser = hours)]
         for_hours: Option<u32>,
+        /// Decide anew: the decision that this one replaces
+        #[arg(long, value_name = "DECISION", value_parser = ["ours", "ignore"])]
+        instead_of: Option<String>,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -47,8 +50,9 @@ enum Command {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        Some(Command::Settle { conflict, decision, for_hours, dry }) => {
-            settle(&conflict, &ConflictSettleBody { decision, for_hours }, dry, context).await
+        Some(Command::Settle { conflict, decision, for_hours, instead_of, dry }) => {
+            let body = ConflictSettleBody { decision, for_hours, instead_of };
+            settle(&conflict, &body, dry, context).await
         }
         None => list(args.all, context).await,
     }

@@ -3,9 +3,10 @@
 mod report;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use trueup_api::Client;
 use trueup_api::client::ClientError;
-use trueup_api::drift::{Divergence, DivergenceList, DivergenceQuery};
+use trueup_api::drift::{Divergence, DivergenceAdoptBody, DivergenceList, DivergenceQuery};
 use trueup_model::drift::DivergenceState;
 
 use crate::clock;
@@ -35,7 +36,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Make a live value the desired one, as a new generation of its service (owners)
-    Adopt(Proposal),
+    Adopt(Adoption),
     /// Reject the proposal to adopt a live value; it is reverted (owners)
     Reject(Proposal),
     /// Sum up what drift cost, by project, class and writer
@@ -46,7 +47,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 pub struct ApproveArgs {
     #[command(flatten)]
-    proposal: Proposal,
+    adoption: Adoption,
 }
 
 #[derive(Debug, clap::Args)]
@@ -57,9 +58,23 @@ struct Proposal {
     dry: DryRun,
 }
 
+#[derive(Debug, clap::Args)]
+struct Adoption {
+    #[command(flatten)]
+    proposal: Proposal,
+    /// Adopt only this value, as JSON or text; default: the one that is live now
+    #[arg(long, value_name = "VALUE")]
+    live: Option<String>,
+}
+
+/// Reads a value that was typed: JSON, or else text.
+fn value(typed: &str) -> Value {
+    serde_json::from_str(typed).unwrap_or_else(|_| Value::String(typed.to_owned()))
+}
+
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        Some(Command::Adopt(proposal)) => adopt(&proposal, context).await,
+        Some(Command::Adopt(adoption)) => adopt(&adoption, context).await,
         Some(Command::Reject(proposal)) => reject(&proposal, context).await,
         Some(Command::Report(args)) => report::run(args, context).await,
         None => list(args.service.as_deref(), args.all, context).await,
@@ -186,13 +201,22 @@ fn proposal_line(one: &Divergence, now: Timestamp) -> String {
 }
 
 pub async fn approve(args: ApproveArgs, context: &Context) -> anyhow::Result<Exit> {
-    adopt(&args.proposal, context).await
+    adopt(&args.adoption, context).await
 }
 
-async fn adopt(proposal: &Proposal, context: &Context) -> anyhow::Result<Exit> {
+async fn adopt(adoption: &Adoption, context: &Context) -> anyhow::Result<Exit> {
+    let Adoption { proposal, live } = adoption;
     let client = context.connect()?.client;
+    let body = match live {
+        Some(live) => DivergenceAdoptBody { live: Some(value(live)) },
+        None => {
+            let reading = client.divergence_get(&proposal.divergence);
+            let seen = context.wait("reading the difference", reading).await?;
+            DivergenceAdoptBody { live: Some(seen.difference.live).filter(|live| !live.is_null()) }
+        }
+    };
     let writing = proposal.dry.begin(&client);
-    let adopting = writing.client().divergence_adopt(&proposal.divergence);
+    let adopting = writing.client().divergence_adopt(&proposal.divergence, &body);
     let adopted = context.wait("adopting the value", adopting).await?;
     if writing.previewed(&format!("drift/{}", proposal.divergence), context)? {
         return Ok(Exit::Ok);

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use trueup_model::drift::{DivergenceState, DriftPolicy, FIGHT_ROUNDS, FieldDecision, FieldRef};
+use trueup_model::drift::{
+    DivergenceState, DriftPolicy, FIGHT_PAUSE, FIGHT_ROUNDS, FieldDecision, FieldRef,
+};
 use trueup_model::key::Kind;
 use trueup_model::order::Order;
 use trueup_model::report::{ObjectChange, Outcome, Report};
@@ -138,4 +140,40 @@ async fn a_settled_conflict_is_enforced_whatever_the_other_writer_does() {
     for _round in 0..=FIGHT_ROUNDS {
         scale_in_vain(&mut rig, &fake, &order).await;
     }
+}
+
+/// An object cannot be left deleted, so its repairs are spaced and the fight is a conflict.
+#[tokio::test(start_paused = true)]
+async fn fight_over_what_is_always_enforced_is_a_conflict_and_reverted_with_pauses() {
+    let fake = FakeCluster::new();
+    let mut rig = Rig::fake(&fake);
+    let order = started(&mut rig, DriftPolicy::default()).await;
+    let service = key(&order, Kind::Service, str::to_owned);
+    let is_back = |report: &Report| {
+        report.changes.contains(&ObjectChange::DeletedExternally { key: service.clone() })
+    };
+    for _round in 0..FIGHT_ROUNDS {
+        fake.remove(&service);
+        rig.until(order.unit, is_back).await;
+    }
+    let fought = rig.clock.now();
+    fake.remove(&service);
+    let fought_over = [("", DivergenceState::InConflict)];
+    let report = rig.until(order.unit, |report| standing(report) == fought_over).await;
+    assert!(matches!(report.outcome, Outcome::Waiting { .. }), "{:?}", report.outcome);
+    assert!(fake.find(&service).is_none(), "it is not written at once");
+    rig.until(order.unit, is_back).await;
+    assert!(rig.clock.now().duration_since(fought) >= FIGHT_PAUSE);
+
+    // A person who accepts the fight has it reverted at once.
+    let mut settled = order.clone();
+    let at = FieldRef { key: service.clone(), field: String::new() };
+    settled.drift.fields.insert(at, FieldDecision::Enforce { until: None });
+    let _passed = rig.executor.order(settled).await;
+    let accepted = rig.clock.now();
+    for _round in 0..FIGHT_ROUNDS {
+        fake.remove(&service);
+        rig.until(order.unit, is_back).await;
+    }
+    assert!(rig.clock.now().duration_since(accepted) < FIGHT_PAUSE);
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use jiff::Timestamp;
 use trueup_model::key::Kind;

@@ -1,6 +1,7 @@
 //! The API of services: responses, preconditions and caching.
 
 use std::time::Duration;
+use trueup_testkit::report_batch::RecordReports as _;
 
 use axum::http::StatusCode;
 use futures::FutureExt;

@@ -7,6 +7,7 @@ use trueup_model::key::Kind;
 use trueup_model::observation::{Observation, Sighting};
 use trueup_model::order::Order;
 use trueup_model::report::{Outcome, Report};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::front::{Front, STRANGER, VIEWER};
 

@@ -2,16 +2,18 @@
 //!
 //! Decisions about single fields come first, then the policies. A field that was reverted too often
 //! is in conflict: it is kept until a person decides. Deleted objects, and fields that carry
-//! ownership, isolation or security, are always reverted.
+//! ownership, isolation or security, are always reverted; in a [fight](super::fight) with pauses.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use trueup_model::drift::{
-    AdoptMode, DivergenceState, DriftOrder, DriftPolicy, DriftRule, FIGHT_ROUNDS, FIGHT_WINDOW,
-    FieldDecision, FieldRef, Verdict,
+    AdoptMode, DivergenceState, DriftOrder, DriftPolicy, DriftRule, FieldDecision, FieldRef,
+    Verdict,
 };
-use trueup_model::key::ResourceKey;
+use trueup_model::key::{Kind, ResourceKey};
 
-use crate::drift::admit::is_protected;
+use crate::drift::admit::{holds_protected, is_protected};
+use crate::drift::fight::is_fight;
 
 /// What happens to a field that differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,18 @@ pub fn decide(drift: &DriftOrder, at: &FieldRef, now: Timestamp) -> Handling {
             keep(verdict, DivergenceState::Proposed)
         }
     }
+}
+
+/// Why a field is always enforced, if it is: nothing that is decided about it has an effect. The
+/// empty path is the object as a whole.
+#[must_use]
+pub fn why_enforced(kind: Kind, field: &str, live: Option<&Value>) -> Option<&'static str> {
+    if field.is_empty() {
+        return Some("a deleted object is always created again");
+    }
+    let holds = || live.is_some_and(|live| holds_protected(kind, field, live));
+    is_protected(kind, field)
+        .or_else(|| holds().then_some("it holds fields that limit what a container may do"))
 }
 
 /// The verdict of these policies about a field: that of the first policy with an answer.
@@ -154,13 +168,6 @@ fn matches(rule: &DriftRule, at: &FieldRef) -> bool {
         && rule.path.as_deref().is_none_or(|path| covers(path, &at.field))
 }
 
-fn includes(outer: &FieldRef, inner: &FieldRef) -> bool {
+pub(super) fn includes(outer: &FieldRef, inner: &FieldRef) -> bool {
     outer.key == inner.key && covers(&outer.field, &inner.field)
-}
-
-/// Whether a field was reverted or adopted too often. A revert of what contains it counts as well.
-fn is_fight(drift: &DriftOrder, at: &FieldRef, now: Timestamp) -> bool {
-    let rounds = drift.rounds.iter().filter(|(field, _)| includes(field, at));
-    let recent = |time: &&Timestamp| now.duration_since(**time) < FIGHT_WINDOW;
-    rounds.flat_map(|(_, times)| times).filter(recent).count() >= FIGHT_ROUNDS
 }

@@ -27,6 +27,8 @@ pub(super) enum ObjectPlan {
     Act(Box<Action>),
     /// Wait until it is deleted.
     Wait,
+    /// Wait before the next revert of a fight, for this.
+    Pause(String),
     /// A user or operator has to act first.
     Blocked(String),
 }

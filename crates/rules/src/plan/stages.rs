@@ -5,6 +5,7 @@ use trueup_model::order::Order;
 
 use super::former::Former;
 use super::judge::{Judged, ObjectPlan, judge};
+use super::pause::hold_back;
 use super::{ActionPlan, Observed, deletion_blockers};
 use crate::render::Rendered;
 use crate::render::proof::ProofKey;
@@ -43,8 +44,9 @@ impl<'a> Stages<'a> {
         let mut blocked = None;
         let missing = &self.observed.missing;
         for rendered in stage.iter().filter(|one| !missing.contains_key(&one.key.kind)) {
+            let judged = judge(self.order, &self.former, self.observed, self.proofs, rendered);
             let Judged { plan, standing } =
-                judge(self.order, &self.former, self.observed, self.proofs, rendered);
+                hold_back(judged, &self.order.drift, self.observed.as_of);
             self.standing.extend(standing);
             match plan {
                 ObjectPlan::Fine => {}
@@ -53,6 +55,7 @@ impl<'a> Stages<'a> {
                     let live = self.observed.objects.get(&rendered.key).map(|live| &**live);
                     waits.push(deletion_blockers::ending(&rendered.key, live));
                 }
+                ObjectPlan::Pause(on) => waits.push(on),
                 ObjectPlan::Blocked(why) => blocked = blocked.or(Some(why)),
             }
         }

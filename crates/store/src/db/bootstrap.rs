@@ -37,6 +37,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (24, "prices", include_str!("../../migrations/0024_prices.sql")),
     (25, "billing", include_str!("../../migrations/0025_billing.sql")),
     (26, "people", include_str!("../../migrations/0026_people.sql")),
+    (27, "divergence retention", include_str!("../../migrations/0027_divergence_retention.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

@@ -6,6 +6,7 @@ use trueup_model::drift::{Conflict, ConflictDecision, DivergenceRecord, FieldRef
 use trueup_model::event::{ConflictSettled, Fact};
 use trueup_model::id::{ConflictId, OrgId};
 use trueup_model::wake::Lane;
+use trueup_rules::drift::decide::why_enforced;
 use uuid::Uuid;
 
 use super::config::invalid;
@@ -22,6 +23,8 @@ use crate::{App, Error};
 impl App {
     /// Settles a conflict; the decision holds until a time, or for ever.
     ///
+    /// A conflict that is settled already is decided anew only by naming its decision, `instead_of`.
+    ///
     /// # Errors
     /// [`Refusal`] says why not.
     #[expect(clippy::too_many_arguments, reason = "a decision is what to do and for how long")]
@@ -31,56 +34,79 @@ impl App {
         id: ConflictId,
         decision: ConflictDecision,
         until: Option<Timestamp>,
+        instead_of: Option<ConflictDecision>,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<ConflictRow>, Refusal> {
-        self.write(org, context, now, |write| settle(write, id, decision, until)).await
+        self.write(org, context, now, |write| settle(write, id, (decision, until), instead_of))
+            .await
     }
 }
 
 async fn settle(
     mut write: Write<'_>,
     id: ConflictId,
-    decision: ConflictDecision,
-    until: Option<Timestamp>,
+    (decision, until): (ConflictDecision, Option<Timestamp>),
+    instead_of: Option<ConflictDecision>,
 ) -> Result<Accepted<ConflictRow>, Refusal> {
     let repeated = write.earlier().await?.is_some();
     let found = require(&mut write, id).await?;
     if repeated {
         return Ok(Accepted { row: found, changed: false });
     }
-    check_open(&found.conflict)?;
+    check_decided(&found.conflict, instead_of)?;
     check_end(decision, until, write.now)?;
     match decision {
+        ConflictDecision::Adopt if instead_of.is_some() => {
+            let message = "is not possible with `adopt`; adopt a value that is live with \
+                           `trueup drift adopt`";
+            Err(invalid("instead_of", message.to_owned()))
+        }
         ConflictDecision::Adopt => settle_by_adoption(write, &found.conflict).await,
-        ConflictDecision::Ours | ConflictDecision::Ignore => {
-            settle_as(write, &found.conflict, decision, until).await
+        ConflictDecision::Ours => {
+            settle_as(write, &found.conflict, (decision, until), instead_of).await
+        }
+        ConflictDecision::Ignore => {
+            check_ignorable(&mut write, &found.conflict).await?;
+            settle_as(write, &found.conflict, (decision, until), instead_of).await
         }
     }
+}
+
+/// Refuses to leave alone what is always enforced: the decision would have no effect.
+async fn check_ignorable(write: &mut Write<'_>, of: &Conflict) -> Result<(), Refusal> {
+    let FieldRef { key, field } = &of.at;
+    let live = find_standing(write, of).await?.map(|standing| standing.divergence.live);
+    let Some(why) = why_enforced(key.kind, field, live.as_ref()) else { return Ok(()) };
+    let message = format!(
+        "`ignore` is not possible: {why}; stop the other writer, and settle the conflict with `ours`"
+    );
+    Err(invalid("decision", message))
 }
 
 /// Enforces the field again, or leaves it to the other writer.
 async fn settle_as(
     mut write: Write<'_>,
     of: &Conflict,
-    decision: ConflictDecision,
-    until: Option<Timestamp>,
+    (decision, until): (ConflictDecision, Option<Timestamp>),
+    instead_of: Option<ConflictDecision>,
 ) -> Result<Accepted<ConflictRow>, Refusal> {
     let settled = sqlx::query(
         "update conflicts set decision = $2, settled_by = $3, settled_at = $4, holds_until = $5
-         where id = $1 and settled_at is null",
+         where id = $1 and decision is not distinct from $6",
     )
     .bind(of.id.uuid())
     .bind(decision.into_str())
     .bind(write.principal_name())
     .bind(sql(write.now))
     .bind(until.map(sql))
+    .bind(instead_of.as_ref().map(ConflictDecision::into_str))
     .execute(&mut *write.tx)
     .await?;
     let row = require(&mut write, of.id).await?;
     if settled.rows_affected() == 0 {
         // Another request settled it meanwhile.
-        check_open(&row.conflict)?;
+        check_decided(&row.conflict, instead_of)?;
     }
     let generation = generation(&mut write.tx, of.unit, of.org).await?.unwrap_or_default();
     let fact = fact(&write, of.id, &of.at, (decision, until));
@@ -99,7 +125,7 @@ async fn settle_by_adoption(
                        conflict with `ours` or `ignore`";
         invalid("decision", message.to_owned())
     })?;
-    let next = adopt_value(&mut write, &standing, None).await?;
+    let next = adopt_value(&mut write, &standing, None, None).await?;
     write.remember(&of.id.to_string()).await?;
     let row = require(&mut write, of.id).await?;
     let adopted = |conflict: &Conflict| {
@@ -108,7 +134,7 @@ async fn settle_by_adoption(
     };
     if !adopted(&row.conflict) {
         // Another request settled it meanwhile.
-        check_open(&row.conflict)?;
+        check_decided(&row.conflict, None)?;
     }
     write.reserve_and_wake(&next).await?;
     write.finish(Accepted { row, changed: true }).await
@@ -162,16 +188,32 @@ async fn require(write: &mut Write<'_>, id: ConflictId) -> Result<ConflictRow, R
     find(&mut write.tx, id).await?.ok_or(Refusal::NotFound("conflict"))
 }
 
-/// Refuses to decide about a conflict again: says how it was settled, when and by whom.
-fn check_open(of: &Conflict) -> Result<(), Refusal> {
+/// Refuses to decide about a conflict again: says how it was settled, when and by whom. Somebody who
+/// names that decision knows it, and may replace it; an adopted value is the desired one for good.
+fn check_decided(of: &Conflict, instead_of: Option<ConflictDecision>) -> Result<(), Refusal> {
     match &of.settled {
+        None if instead_of.is_some() => {
+            let message = "names a decision, but the conflict is not settled; leave it out";
+            Err(invalid("instead_of", message.to_owned()))
+        }
         None => Ok(()),
+        Some(settled) if may_replace(settled.decision) && instead_of == Some(settled.decision) => {
+            Ok(())
+        }
         Some(settled) => Err(Refusal::Decided {
             what: "conflict",
             decision: format!("settled as {}", settled.decision),
             by: Some(settled.principal.clone()),
             at: settled.at,
         }),
+    }
+}
+
+/// Whether a decision may be replaced; an adopted value is the desired one.
+const fn may_replace(decision: ConflictDecision) -> bool {
+    match decision {
+        ConflictDecision::Ours | ConflictDecision::Ignore => true,
+        ConflictDecision::Adopt => false,
     }
 }
 

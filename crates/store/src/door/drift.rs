@@ -3,6 +3,7 @@
 //! An adoption is an accepted change of the service like any other: a parameter gets the live value.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use trueup_model::drift::{Divergence, DivergenceRecord, DivergenceState};
 use trueup_model::event::{DriftAdopted, DriftRejected, Fact};
@@ -28,19 +29,21 @@ use crate::{App, Error, plan, template};
 impl App {
     /// Adopts the live value of a divergence: it becomes the desired one, as a new generation.
     ///
-    /// `if_generation` is the service's generation that the caller read.
+    /// `if_generation` is the service's generation that the caller read, `seen` the live value.
     ///
     /// # Errors
     /// [`Refusal`] says why not.
+    #[expect(clippy::too_many_arguments, reason = "what to adopt, and what the caller knew of it")]
     pub async fn adopt_divergence(
         &self,
         org: OrgId,
         id: DivergenceId,
         if_generation: Option<i64>,
+        seen: Option<&Value>,
         context: &RequestContext<'_>,
         now: Timestamp,
     ) -> Result<Accepted<DivergenceRow>, Refusal> {
-        self.write(org, context, now, |write| adopt(write, id, if_generation)).await
+        self.write(org, context, now, |write| adopt(write, id, if_generation, seen)).await
     }
 
     /// Adopts the live value of a divergence because its policy says so without approval.
@@ -58,7 +61,8 @@ impl App {
     ) -> Result<(), Refusal> {
         let principal = system_principal(org, POLICY);
         let context = RequestContext::system(&principal);
-        let adopted = self.write(org, &context, now, |write| adopt(write, id, Some(generation)));
+        let adopted =
+            self.write(org, &context, now, |write| adopt(write, id, Some(generation), None));
         adopted.await.map(|_| ())
     }
 
@@ -81,6 +85,7 @@ async fn adopt(
     mut write: Write<'_>,
     id: DivergenceId,
     if_generation: Option<i64>,
+    seen: Option<&Value>,
 ) -> Result<Accepted<DivergenceRow>, Refusal> {
     let repeated = write.earlier().await?.is_some();
     let found = require(&mut write, id).await?;
@@ -88,7 +93,7 @@ async fn adopt(
         return Ok(Accepted { row: found, changed: false });
     }
     check_undecided(&found.record)?;
-    let next = adopt_value(&mut write, &found.record, if_generation).await?;
+    let next = adopt_value(&mut write, &found.record, if_generation, seen).await?;
     write.remember(&id.to_string()).await?;
     let row = require(&mut write, id).await?;
     write.reserve_and_wake(&next).await?;
@@ -97,10 +102,13 @@ async fn adopt(
 
 /// Records the next generation of the service with the live value of a divergence, and settles a
 /// conflict about the field; returns that generation, which is not woken yet.
+///
+/// A value that another writer set after the caller looked is not adopted.
 pub(super) async fn adopt_value(
     write: &mut Write<'_>,
     of: &DivergenceRecord,
     if_generation: Option<i64>,
+    seen: Option<&Value>,
 ) -> Result<Service, Refusal> {
     let Unit::Service(service) = of.unit else {
         let message = "belongs to an object of the project itself, which is always enforced";
@@ -109,6 +117,11 @@ pub(super) async fn adopt_value(
     let current = write.lock_for_change(service, if_generation).await?;
     // Read again: only under the lock of the service it cannot be adopted by another request.
     let DivergenceRecord { divergence, .. } = lock(write, of.id).await?;
+    if seen.is_some_and(|seen| *seen != divergence.live) {
+        let message = "is not the live value any more: another writer changed it since you looked; look \
+                       again with `trueup drift`, then decide";
+        return Err(invalid("live", message.to_owned()));
+    }
     let Adoption { parameter, parameters, spec, .. } = decide(write, &current, &divergence).await?;
     let undo = current.generation;
     let next = Service { parameters, spec, ..next(current, write.now) };

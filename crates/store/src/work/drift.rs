@@ -9,7 +9,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use trueup_model::drift::{Divergence, DivergenceClass, DivergenceState, Verdict};
 use trueup_model::event::{ConflictRaised, Fact, Source};
@@ -21,12 +21,13 @@ use trueup_model::status::{Health, Inputs, Phase, Status};
 use trueup_rules::drift::regression::{Regression, regression};
 use trueup_rules::event::draft::{Cause, EventDraft};
 
-use crate::Error;
+use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::sold::{self, Sold};
 use crate::status::NewStatus;
 use crate::work::lease::Lease;
 use crate::work::report::desired_states;
+use crate::{Error, Worker};
 use entry::{Change, Entry};
 use ledger::Ledger;
 use rows::{Fight, Owner};
@@ -35,6 +36,31 @@ use rows::{Fight, Owner};
 pub(super) struct Drift<'a> {
     pub(super) report: &'a Report,
     pub(super) new: &'a NewStatus,
+}
+
+/// How long a divergence is kept after it ended: as long as one looks back at what drift cost.
+const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// The most divergences that are deleted at once: locks are held briefly.
+const PURGED: i64 = 10_000;
+
+impl Worker {
+    /// Deletes divergences that ended long ago, some at a time; returns how many. Their events stay.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn purge_divergences(&self, now: Timestamp) -> Result<u64, Error> {
+        let gone = sqlx::query(
+            "delete from divergences where id in (
+                 select id from divergences where ended_at <= $1 and gone_at <= $1
+                 order by ended_at limit $2 for update skip locked)",
+        )
+        .bind(sql(now.checked_sub(KEPT).unwrap_or(Timestamp::MIN)))
+        .bind(PURGED)
+        .execute(self.pool())
+        .await?;
+        Ok(gone.rows_affected())
+    }
 }
 
 /// Whether a report may change divergences of its unit, as far as it and the status can say that.

@@ -30,22 +30,10 @@ use crate::work::wake;
 use crate::{Error, Worker, domain, endpoint, event, project, quota, receipt, status, variable};
 
 impl Worker {
-    /// Records reports, at most one per unit; returns how many had news.
+    /// Records a numbered batch of reports, at most one per unit; returns how many had news.
     ///
-    /// # Errors
-    /// The database cannot be reached, or the lease was lost.
-    pub async fn record_reports(
-        &self,
-        lease: Lease,
-        reports: &[Report],
-        now: Timestamp,
-    ) -> Result<usize, Error> {
-        self.record_batch(lease, None, reports, now).await
-    }
-
-    /// Records a numbered batch at most once. Numbers count up from one within an epoch.
-    ///
-    /// If the answer is lost, the batch can be sent again and nothing is written twice.
+    /// Numbers count up within an epoch. If the answer is lost, the batch can be sent again and nothing
+    /// is written twice.
     ///
     /// # Errors
     /// The database cannot be reached, or the lease was lost.
@@ -53,16 +41,6 @@ impl Worker {
         &self,
         lease: Lease,
         batch: i64,
-        reports: &[Report],
-        now: Timestamp,
-    ) -> Result<usize, Error> {
-        self.record_batch(lease, Some(batch), reports, now).await
-    }
-
-    async fn record_batch(
-        &self,
-        lease: Lease,
-        batch: Option<i64>,
         reports: &[Report],
         now: Timestamp,
     ) -> Result<usize, Error> {
@@ -132,8 +110,7 @@ impl Worker {
 }
 
 /// Marks a batch as recorded; returns false if it was recorded before.
-async fn mark_batch(tx: &mut Tx, lease: Lease, batch: Option<i64>) -> Result<bool, Error> {
-    let Some(batch) = batch else { return Ok(true) };
+async fn mark_batch(tx: &mut Tx, lease: Lease, batch: i64) -> Result<bool, Error> {
     let marked = sqlx::query(
         "insert into settle_marks as m (cluster_id, epoch, batch) values ($1, $2, $3)
          on conflict (cluster_id) do update set epoch = $2, batch = $3

@@ -4,6 +4,7 @@ use sqlx::AssertSqlSafe;
 use trueup_model::event::{wire_source, wire_type};
 use trueup_rules::event::chain::{Break, Content, Walk};
 use trueup_store::{EventQuery, RolePasswords, SealedEvent, bootstrap};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::server;
 
 use crate::stage::{Stage, at, converged};

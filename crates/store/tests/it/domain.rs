@@ -9,6 +9,7 @@ use trueup_model::report::Report;
 use trueup_rules::admit::{AdmissionRequest, Refused};
 use trueup_rules::render::names;
 use trueup_store::door::{Accepted, DomainRequest, Refusal, ServiceRequest};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, converged, gone, seen, web};

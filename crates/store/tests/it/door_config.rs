@@ -10,6 +10,7 @@ use trueup_rules::admit::variable::{MOST_ENTRIES, MOST_TOGETHER};
 use trueup_rules::admit::{AdmissionRequest, Refused};
 use trueup_rules::envelope::{Encryptor, Keyring};
 use trueup_store::door::{Accepted, EntryKind, EntryRequest, Refusal, SecretRequest};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::stage::{PROJECT, Stage, at, gone, web};
 

@@ -3,6 +3,7 @@
 use trueup_model::service::DesiredState;
 use trueup_rules::admit::Refused;
 use trueup_store::door::Refusal;
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::stage::{Stage, at, gone, web};
 

@@ -10,6 +10,7 @@ use trueup_model::money::Money;
 use trueup_model::observation::{Cause, Observation, PodProblem, PodSeen};
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_store::{DivergenceFilter, DivergenceRow, DriftSum, ServiceRow};
+use trueup_testkit::report_batch::{RecordReports as _, next_batch};
 
 use crate::stage::{Stage, at, converged, gone, seen};
 use crate::tenant::two_orgs;
@@ -136,8 +137,8 @@ async fn what_is_reverted_at_once_is_a_row_that_ended() {
     let deleted = ObjectChange::DeletedExternally { key: workload(&row) };
     let changes = [edited.changes, vec![deleted]].concat();
     let batch = [Report { changes, ..converged(&row, 1) }];
-    let worker = &stage.db.worker;
-    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
+    let (worker, number) = (&stage.db.worker, next_batch());
+    assert_eq!(worker.record_reports_once(lease, number, &batch, at(10)).await.unwrap(), 1);
     let rows = stage.divergences().await;
     assert_eq!(states(&rows), [DivergenceState::Reverted; 2]);
     let deleted = rows.iter().find(|row| row.record.divergence.field.is_empty()).unwrap();
@@ -147,7 +148,7 @@ async fn what_is_reverted_at_once_is_a_row_that_ended() {
         assert_eq!((row.record.first_seen_at, row.record.ended_at), (at(10), Some(at(10))));
     }
     // The answer was lost, and the batch is sent again.
-    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
+    assert_eq!(worker.record_reports_once(lease, number, &batch, at(11)).await.unwrap(), 0);
     assert_eq!(stage.divergences().await, rows);
 }
 
@@ -281,6 +282,20 @@ async fn another_org_sees_and_decides_nothing() {
     assert_eq!(app.find_conflict(theirs, conflict).await.unwrap(), None);
     let sums = app.sum_drift(theirs, at(0), at(3600)).await.unwrap();
     assert_eq!(sums.iter().map(|sum| sum.count).sum::<i64>(), 1, "{sums:?}");
-    let adopted = app.adopt_divergence(theirs, id, None, &stage.context(), at(9)).await;
+    let adopted = app.adopt_divergence(theirs, id, None, None, &stage.context(), at(9)).await;
     assert!(matches!(adopted, Err(trueup_store::door::Refusal::NotFound("divergence"))));
+}
+
+#[tokio::test]
+async fn a_divergence_is_deleted_ninety_days_after_it_ended_and_never_while_it_stands() {
+    let day = 24 * 3600;
+    let stage = Stage::new().await;
+    let row = stage.declare("web", "nginx:1").await.row;
+    stage.pass(reverted(&row, 5, Verdict::Enforce), 10).await;
+    stage.pass(standing(&row, 6, DivergenceState::InConflict), 20).await;
+    assert_eq!(stage.divergences().await.len(), 2);
+    assert_eq!(stage.db.worker.purge_divergences(at(90 * day + 9)).await.unwrap(), 0);
+    assert_eq!(stage.db.worker.purge_divergences(at(90 * day + 10)).await.unwrap(), 1);
+    assert_eq!(stage.db.worker.purge_divergences(at(900 * day)).await.unwrap(), 0);
+    assert_eq!(states(&stage.divergences().await), [DivergenceState::InConflict]);
 }

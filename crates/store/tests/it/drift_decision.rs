@@ -68,15 +68,19 @@ async fn an_adopted_value_is_a_new_generation_that_says_how_to_undo_it() {
 
     // A dry run shows the change and records nothing.
     let (before, dry_run) = (stage.rows().await, app.dry_run());
-    dry_run.app().adopt_divergence(org, id, None, &context, at(19)).await.unwrap();
+    dry_run.app().adopt_divergence(org, id, None, None, &context, at(19)).await.unwrap();
     assert_eq!(dry_run.seen().units[0].name, "shop/web");
     assert_eq!(stage.grown(&before).await, []);
 
-    let other = app.adopt_divergence(org, id, Some(7), &context, at(20)).await;
+    let other = app.adopt_divergence(org, id, Some(7), None, &context, at(20)).await;
     assert!(matches!(other, Err(Refusal::Changed { current: 1 })), "{other:?}");
     let key = Some(IdempotencyKey::new("adopt".to_owned(), "key".to_owned(), b"{}"));
     let keyed = RequestContext { idempotency_key: key, ..stage.context() };
-    let adopted = app.adopt_divergence(org, id, Some(1), &keyed, at(20)).await.unwrap();
+    let (looked_at, live) = (json!(4), json!(5));
+    let changed = app.adopt_divergence(org, id, None, Some(&looked_at), &context, at(20)).await;
+    assert_eq!(fields(changed.unwrap_err()), ["live"]);
+    let adopted =
+        app.adopt_divergence(org, id, Some(1), Some(&live), &keyed, at(20)).await.unwrap();
     assert!(adopted.changed);
     let record = adopted.row.record;
     assert_eq!(record.divergence.state, DivergenceState::Adopted);
@@ -102,9 +106,9 @@ async fn an_adopted_value_is_a_new_generation_that_says_how_to_undo_it() {
         .await;
     assert_eq!(used, 5 * 250, "the quota is reserved");
 
-    let repeated = app.adopt_divergence(org, id, Some(1), &keyed, at(21)).await.unwrap();
+    let repeated = app.adopt_divergence(org, id, Some(1), None, &keyed, at(21)).await.unwrap();
     assert!(!repeated.changed);
-    let late = app.adopt_divergence(org, id, None, &context, at(30)).await;
+    let late = app.adopt_divergence(org, id, None, None, &context, at(30)).await;
     match late {
         Err(Refusal::Decided { decision, by, at: when, .. }) => {
             assert_eq!(
@@ -126,7 +130,7 @@ async fn a_value_out_of_bounds_is_not_adopted_and_nothing_is_recorded() {
     let id = stage.divergence().await.record.id;
     let before = stage.rows().await;
     let (org, context) = (stage.db.org, stage.context());
-    let refused = stage.db.app.adopt_divergence(org, id, None, &context, at(20)).await;
+    let refused = stage.db.app.adopt_divergence(org, id, None, None, &context, at(20)).await;
     assert_eq!(fields(refused.unwrap_err()), ["parameters.replicas"]);
     assert_eq!(stage.grown(&before).await, []);
     let not_proposed = stage.db.app.reject_divergence(org, id, &context, at(20)).await;

@@ -1,6 +1,7 @@
 //! The port pool: each port has one endpoint, and is reused only after that is observed to be gone.
 
 use std::collections::BTreeSet;
+use trueup_testkit::report_batch::RecordReports as _;
 
 use serde_json::Map;
 use trueup_model::OrgId;

@@ -5,6 +5,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_store::{EventOrder, EventQuery, SealedEvent};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::drift::replicas;
 use crate::stage::{Stage, at, converged, unit};

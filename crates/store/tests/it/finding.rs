@@ -1,6 +1,7 @@
 //! Findings: opened once, closed when the object is gone, removed only on a confirmed request.
 
 use std::collections::BTreeMap;
+use trueup_testkit::report_batch::RecordReports as _;
 
 use trueup_model::finding::{Finding, FindingClass, OrphanCandidate, SweepResult};
 use trueup_model::key::{Kind, ResourceKey};

@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use trueup_model::Clock as _;
 use trueup_model::cluster::Freshness;
 use trueup_store::{DbClock, Error, Lease, Turn};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::stage::{Stage, at, converged};
 

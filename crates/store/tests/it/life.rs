@@ -22,6 +22,7 @@ use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::door::{DomainRequest, EndpointRequest, RequestContext};
 use trueup_store::{FreezeRequest, Observer, ServiceRow};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::finding::candidate;
@@ -221,7 +222,7 @@ fn unready(row: &ServiceRow, generation: i64) -> Observation {
 
 async fn record_reports(stage: &Stage, report: Report) {
     let lease = stage.lease().await;
-    assert_eq!(stage.db.worker.record_reports_once(lease, 1, &[report], at(15)).await.unwrap(), 1);
+    assert_eq!(stage.db.worker.record_reports(lease, &[report], at(15)).await.unwrap(), 1);
 }
 
 /// A release of each kind.

@@ -19,6 +19,7 @@ use trueup_store::door::{
     ServiceRequest,
 };
 use trueup_store::{DivergenceFilter, Observer, PreviewResult, Recognised};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 use trueup_testkit::usage::store_hours;
 
@@ -124,7 +125,7 @@ pub(crate) async fn drift(stage: &Stage) {
         ..DivergenceFilter::default()
     };
     let proposed = app.list_divergences(org, &filter, None, 9).await.unwrap();
-    app.adopt_divergence(org, proposed[0].record.id, None, &context, at(96)).await.unwrap();
+    app.adopt_divergence(org, proposed[0].record.id, None, None, &context, at(96)).await.unwrap();
     let row = stage.find("drifting").await.unwrap();
     stage.pass(standing(&row, 5, DivergenceState::Proposed), 97).await;
     let waiting = worker.waiting_proposals(stage.db.cluster, None, 9).await.unwrap();
@@ -132,7 +133,7 @@ pub(crate) async fn drift(stage: &Stage) {
     assert!(worker.reject_proposal(lease, &waiting[0], "too many", at(98)).await.unwrap());
     let conflict = app.list_conflicts(org, false, None, 9).await.unwrap()[0].conflict.id;
     let (ours, until) = (ConflictDecision::Ours, Some(at(3600)));
-    app.settle_conflict(org, conflict, ours, until, &context, at(99)).await.unwrap();
+    app.settle_conflict(org, conflict, ours, until, None, &context, at(99)).await.unwrap();
     let key = workload(&row);
     let unit = Some(row.service.id.to_string());
     let candidates = vec![OrphanCandidate { key, unit, ..candidate("priced", true) }];

@@ -1,6 +1,7 @@
 //! Orders: keys are recorded before an executor can write them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use trueup_model::key::Kind;
 use trueup_model::order::{Body, Order};

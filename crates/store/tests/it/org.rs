@@ -7,6 +7,7 @@ use trueup_model::event::{Fact, OrgDeleteQueued};
 use trueup_model::org::{Org, PLATFORM};
 use trueup_model::service::DesiredState;
 use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::life::operator;

@@ -1,6 +1,7 @@
 //! Broken connections: what was acknowledged is durable, and nothing is applied twice.
 
 use std::time::Duration;
+use trueup_testkit::report_batch::{RecordReports as _, next_batch};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
@@ -210,12 +211,13 @@ async fn f14_reports_with_lost_commit_are_resent_and_recorded_once() {
     let proxy = PgProxy::start(&stage.db.urls.worker).await;
     let worker = Worker::connect_within(&proxy.url(&stage.db.urls.worker), LONG).unwrap();
     let batch = [converged(&row, 1)];
+    let number = next_batch();
     proxy.set(Mode::LoseCommit);
-    let lost = worker.record_reports_once(lease, 1, &batch, at(3)).await;
+    let lost = worker.record_reports_once(lease, number, &batch, at(3)).await;
     assert!(lost.is_err(), "{lost:?}");
     assert_eq!(proxy.lost_commits(), 1);
     let before = stage.rows().await;
-    worker.record_reports_once(lease, 1, &batch, at(4)).await.unwrap();
+    worker.record_reports_once(lease, number, &batch, at(4)).await.unwrap();
     assert_eq!(stage.grown(&before).await, []);
 }
 

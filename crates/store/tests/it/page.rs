@@ -4,6 +4,7 @@ use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase};
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::{ServiceFilter, ServiceOrder, ServicePosition, ServiceRow};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::stage::{Stage, at, converged};

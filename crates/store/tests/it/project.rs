@@ -13,6 +13,7 @@ use trueup_model::variable::VariableName;
 use trueup_rules::admit::Refused;
 use trueup_store::door::{Accepted, EntryRequest, ProjectForce, Refusal};
 use trueup_store::{Lease, ProjectRow};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, gone, web};

@@ -5,6 +5,7 @@ use trueup_model::key::Kind;
 use trueup_model::report::{Outcome, Report};
 use trueup_model::status::Health;
 use trueup_store::{Comparison, Error, Reprojected, ServiceFilter, ServiceOrder};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::stage::{Stage, at, converged, gone, seen, unit};
 

@@ -4,6 +4,7 @@ use futures::future::join_all;
 use trueup_model::quota::Amounts;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::door::{Refusal, ServiceRequest};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::stage::{PROJECT, Stage, at, gone, web};

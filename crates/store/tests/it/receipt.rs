@@ -6,6 +6,7 @@ use trueup_model::status::Phase;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::ServiceRow;
 use trueup_store::door::Refusal;
+use trueup_testkit::report_batch::RecordReports as _;
 
 use crate::stage::{PROJECT, Stage, at, converged, gone};
 

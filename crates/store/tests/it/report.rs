@@ -5,6 +5,7 @@ use trueup_model::observation::Observation;
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::status::{Health, Phase};
 use trueup_store::{Lease, ServiceRow};
+use trueup_testkit::report_batch::{RecordReports as _, next_batch};
 
 use crate::stage::{PROJECT, Stage, at, converged, seen};
 
@@ -265,13 +266,13 @@ async fn a_resent_batch_is_recorded_once() {
     let lease = stage.lease().await;
     let row = stage.declare("web", "nginx:1").await.row;
     let worker = &stage.db.worker;
-    let batch = [half_made(&row)];
-    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(10)).await.unwrap(), 1);
+    let (batch, number) = ([half_made(&row)], next_batch());
+    assert_eq!(worker.record_reports_once(lease, number, &batch, at(10)).await.unwrap(), 1);
     let before = stage.rows().await;
-    assert_eq!(worker.record_reports_once(lease, 1, &batch, at(11)).await.unwrap(), 0);
+    assert_eq!(worker.record_reports_once(lease, number, &batch, at(11)).await.unwrap(), 0);
     assert_eq!(stage.grown(&before).await, []);
     // The same reports in another batch are recorded, and so are those of the next holder.
-    assert_eq!(worker.record_reports_once(lease, 2, &batch, at(12)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(lease, number + 1, &batch, at(12)).await.unwrap(), 1);
     let next =
         worker.acquire_lease(stage.db.cluster, "one", None, at(13)).await.unwrap().ours().unwrap();
     assert_eq!(worker.record_reports_once(next, 1, &batch, at(14)).await.unwrap(), 1);

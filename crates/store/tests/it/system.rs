@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use trueup_testkit::report_batch::{RecordReports as _, next_batch};
 
 use trueup_model::OrgId;
 use trueup_model::billing::BillingSettings;
@@ -179,7 +180,7 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     assert_eq!(worker.record_reports(lease, &[lies.clone()], at(10)).await.unwrap(), 1);
     theirs.assert_untouched_by("an observation").await;
     lies.changes = vec![ObjectChange::Removed { key }];
-    assert_eq!(worker.record_reports_once(lease, 1, &[lies], at(11)).await.unwrap(), 1);
+    assert_eq!(worker.record_reports_once(lease, next_batch(), &[lies], at(11)).await.unwrap(), 1);
     theirs.assert_untouched_by("a removal").await;
 
     // Reports that name the wrong org are ignored.
@@ -220,6 +221,16 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
         .unwrap();
     assert!(worker.purge_idempotency_keys(at(17)).await.unwrap() > 0);
     theirs.assert_untouched_by("purge_idempotency_keys").await;
+    sqlx::query(
+        "update divergences set gone_at = '2000-01-01', ended_at = '2000-01-01', state = 'reverted'
+         where org_id = $1",
+    )
+    .bind(stage.db.org.uuid())
+    .execute(&stage.owner)
+    .await
+    .unwrap();
+    assert!(worker.purge_divergences(at(17)).await.unwrap() > 0);
+    theirs.assert_untouched_by("purge_divergences").await;
     stage.seal().await;
     theirs.assert_untouched_by("seal_events").await;
     orgs_agree(stage).await;

@@ -6,6 +6,7 @@ use trueup_model::drift::{DivergenceState, DriftPolicy};
 use trueup_model::principal::Role;
 use trueup_store::door::{InvitationSpec, RequestContext, ServiceRequest};
 use trueup_store::{IdempotencyKey, Lease};
+use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
 
 use crate::drift::standing;

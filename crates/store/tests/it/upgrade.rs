@@ -2,6 +2,7 @@
 //! the program continues to write. The rows come from fixtures, see `fixture.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use trueup_testkit::report_batch::RecordReports as _;
 
 use jiff::Timestamp;
 use serde_json::Value;

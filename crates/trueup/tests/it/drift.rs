@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trueup_api::Client;
 use trueup_api::client::Terms;
 use trueup_api::conflict::{Conflict, ConflictSettleBody};
-use trueup_api::drift::{Divergence, DivergenceQuery};
+use trueup_api::drift::{Divergence, DivergenceAdoptBody, DivergenceQuery};
 use trueup_api::service::Service;
 use trueup_model::drift::DivergenceState;
 use trueup_model::key::{Kind, ResourceKey};
@@ -201,7 +201,8 @@ async fn p11_conflict_and_its_settlement_survive_a_killed_process() {
     assert_eq!((image, &live["spec"]["replicas"]), (&json!("drift:2"), &json!(5)));
     assert_eq!(drifting.conflict().await.map(|one| one.id), Some(conflict.id.clone()));
 
-    let ours = ConflictSettleBody { decision: "ours".to_owned(), for_hours: None };
+    let ours =
+        ConflictSettleBody { decision: "ours".to_owned(), for_hours: None, instead_of: None };
     drifting.client.conflict_settle(&conflict.id, &ours).await.unwrap();
     drifting.replicas_become(2).await;
     drifting.settled().await;
@@ -228,7 +229,7 @@ async fn p14_adopted_value_is_rolled_back_with_one_command() {
     assert!(proposed.expires_at.is_some(), "a proposal ends: {proposed:#?}");
     assert_eq!(drifting.replicas().await, Some(3), "it stays while it is proposed");
 
-    drifting.client.divergence_adopt(&proposed.id).await.unwrap();
+    drifting.client.divergence_adopt(&proposed.id, &DivergenceAdoptBody::default()).await.unwrap();
     drifting.settled().await;
     let service = drifting.service().await;
     assert_eq!(service.generation, before.generation + 1);

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -81,7 +82,11 @@ func serve() error {
 		}
 		fmt.Fprintf(response, "%s from %s\n", greeting, host)
 	})
-	server := &http.Server{Addr: ":" + port, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	listener, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	ctx := stopped()
 	answered := make(chan struct{})
 	go func() {
@@ -91,7 +96,7 @@ func serve() error {
 	}()
 	fmt.Println("serving on port", port)
 	// Returns as soon as the shutdown begins, while requests may still be in flight.
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	<-answered

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 var lastPort atomic.Int32
 
 // freePort returns a port below the range from which the kernel chooses ports of connections, so that no
-// connection gets it before the sample does.
+// connection gets it before the sample does. No process is started meanwhile: until its exec it would keep
+// the listener open, and reset the first connection to the sample.
 func freePort(t *testing.T) int {
 	t.Helper()
 	lastPort.CompareAndSwap(0, int32(20000+os.Getpid()%10000))
@@ -40,11 +41,20 @@ func freePort(t *testing.T) int {
 		if port > 32000 {
 			t.Fatal("no free port")
 		}
-		if listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
-			_ = listener.Close()
+		if isFree(port) {
 			return port
 		}
 	}
+}
+
+func isFree(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
 }
 
 type sample struct {
@@ -97,18 +107,13 @@ func (s *sample) get(t *testing.T, agent string) (int, string) {
 	}
 	request.Header.Set("User-Agent", agent)
 	client := http.Client{Timeout: limit}
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		response, err := client.Do(request)
-		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < limit {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, _ := io.ReadAll(response.Body)
-		return response.StatusCode, string(body)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
 }
 
 func TestServesAndLogsRequestsButNotProbes(t *testing.T) {
