@@ -3,10 +3,8 @@
 use jiff::Timestamp;
 use trueup_model::cluster::Routing;
 use trueup_model::event::{Fact, RoutingChanged};
-use trueup_model::id::{ClusterId, OrgId, ServiceId};
-use trueup_model::order::Unit;
+use trueup_model::id::{ClusterId, OrgId};
 use trueup_model::org::PLATFORM;
-use trueup_model::wake::Lane;
 use uuid::Uuid;
 
 use super::write::Write;
@@ -60,9 +58,7 @@ async fn put(
 
 /// Wakes the services of a cluster with a verified host, one org after the other.
 ///
-/// A transaction sees one org at a time, also an operator's. Services are woken in the order of
-/// their ids, so that two writes do not wait for each other, and in the lane of repairs: the changes
-/// of users come first.
+/// A transaction sees one org at a time, also an operator's.
 async fn wake_routed(write: &mut Write<'_>, cluster: ClusterId) -> Result<(), Error> {
     let orgs: Vec<(Uuid,)> = sqlx::query_as("select id from orgs where id <> $1 order by id")
         .bind(PLATFORM.uuid())
@@ -74,16 +70,12 @@ async fn wake_routed(write: &mut Write<'_>, cluster: ClusterId) -> Result<(), Er
             "select s.id from services s
              where s.cluster_id = $1 and s.deleted_at is null and s.desired <> 'deleted' and exists (
                  select from domains d
-                 where d.service_id = s.id and d.verified_at is not null and d.deleted_at is null)
-             order by s.id",
+                 where d.service_id = s.id and d.verified_at is not null and d.deleted_at is null)",
         )
         .bind(cluster.uuid())
         .fetch_all(&mut *write.tx)
         .await?;
-        for (service,) in services {
-            let unit = Unit::Service(ServiceId::from_uuid(service));
-            write.wake(unit, cluster, Lane::Repair).await?;
-        }
+        write.wake_services(&services, cluster).await?;
     }
     write.enter(PLATFORM).await
 }

@@ -6,11 +6,12 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, NewEvent};
-use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::id::{ClusterId, OrgId, ServiceId};
 use trueup_model::order::Unit;
 use trueup_model::principal::PrincipalId;
 use trueup_model::subject::Subject;
 use trueup_model::wake::Lane;
+use uuid::Uuid;
 
 use super::{Refusal, RequestContext, idempotency};
 use crate::db::pool::{Tx, enter};
@@ -122,6 +123,20 @@ impl<'a> Write<'a> {
     ) -> Result<(), Error> {
         let wanted = self.wake_request(unit, cluster, lane);
         wake::request(&mut self.tx, &wanted, self.now).await
+    }
+
+    /// Wakes services of the org because something that they share changed: in the lane of repairs, so
+    /// that the changes of users come first.
+    pub(super) async fn wake_services(
+        &mut self,
+        services: &[(Uuid,)],
+        cluster: ClusterId,
+    ) -> Result<(), Error> {
+        let unit = |(id,): &(Uuid,)| Unit::Service(ServiceId::from_uuid(*id));
+        let units: Vec<Unit> = services.iter().map(unit).collect();
+        let Some(first) = units.first() else { return Ok(()) };
+        let wanted = self.wake_request(*first, cluster, Lane::Repair);
+        wake::request_each(&mut self.tx, &units, &wanted, self.now).await
     }
 
     /// Wakes a unit of the org, to be read from the cluster instead of the cache.

@@ -57,10 +57,21 @@ impl Request {
 /// A user's request resets attempts and backoff and revives a dead wake. A repair does neither, and
 /// does not replace the lane of a user's request.
 pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Result<(), Error> {
+    request_each(tx, slice::from_ref(&wanted.unit), wanted, now).await
+}
+
+/// Requests a wake of each of these units, as [`request`] does for one, in the order of their ids.
+pub(crate) async fn request_each(
+    tx: &mut Tx,
+    units: &[Unit],
+    wanted: &Request,
+    now: Timestamp,
+) -> Result<(), Error> {
     sqlx::query(
         "insert into wakes as w (subject_kind, subject_id, org_id, scope_kind, scope_id, lane, due_at, trace,
                                 fresh)
-         values ($1, $2, $3, 'cluster', $4, $5, $6, $7, $8)
+         select u.kind, u.id, $3, 'cluster', $4, $5, $6, $7, $8
+         from unnest($1::text[], $2::uuid[]) as u (kind, id) order by u.id
          on conflict (subject_kind, subject_id) do update set
              requested_seq = w.requested_seq + 1,
              lane = case when $9 or w.state = 'running' then $5
@@ -73,8 +84,8 @@ pub(crate) async fn request(tx: &mut Tx, wanted: &Request, now: Timestamp) -> Re
              died_at = null, trace = coalesce($7, w.trace), fresh = w.fresh or $8
          where $9 or w.state <> 'dead'",
     )
-    .bind(wanted.unit.kind())
-    .bind(unit_uuid(wanted.unit))
+    .bind(units.iter().map(|unit| unit.kind()).collect::<Vec<_>>())
+    .bind(units.iter().map(|unit| unit_uuid(*unit)).collect::<Vec<_>>())
     .bind(wanted.org.uuid())
     .bind(wanted.cluster.uuid())
     .bind(wanted.lane.into_str())

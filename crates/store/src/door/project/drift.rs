@@ -1,9 +1,6 @@
 //! The drift policy of a project, which applies to its services that have none of their own.
 
 use trueup_model::drift::DriftPolicy;
-use trueup_model::id::ServiceId;
-use trueup_model::order::Unit;
-use trueup_model::wake::Lane;
 use trueup_rules::admit::Refused;
 use trueup_rules::drift::admit::admit;
 use uuid::Uuid;
@@ -47,18 +44,14 @@ pub(super) async fn set(
 }
 
 /// Wakes the services of a project whose policy changed: their orders carry it. They keep their
-/// generation, and are woken in the order of their ids, as everywhere.
+/// generation.
 pub(super) async fn wake_services(write: &mut Write<'_>, of: &ProjectRow) -> Result<(), Error> {
     let services: Vec<(Uuid,)> = sqlx::query_as(
         "select id from services
-         where project_id = $1 and deleted_at is null and desired <> 'deleted' order by id",
+         where project_id = $1 and deleted_at is null and desired <> 'deleted'",
     )
     .bind(of.project.id.uuid())
     .fetch_all(&mut *write.tx)
     .await?;
-    for (service,) in services {
-        let unit = Unit::Service(ServiceId::from_uuid(service));
-        write.wake(unit, of.project.cluster, Lane::Repair).await?;
-    }
-    Ok(())
+    write.wake_services(&services, of.project.cluster).await
 }
