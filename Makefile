@@ -59,12 +59,13 @@ fuzz: ## Fuzz every operation of a running Trueup against its OpenAPI document; 
 	$(TRUEUP) local build
 	scripts/fuzz $(EXAMPLES)
 
-screens: ## Open every screen of the dashboard in every look, keep the pictures, and scroll 10,000 services
+screens: ## Open every screen of the dashboard in every look, keep the pictures, scroll 10,000 services, open 100 pages
 	@scripts/toolchain --with-go
 	@scripts/web-build
 	$(BUILD_TESTS)
 	$(TRUEUP) local build
-	cargo test --locked --workspace -- --ignored --exact dashboard::screens dashboard::a_list_of_ten_thousand_services_is_quick --nocapture
+	cargo test --locked --workspace -- --ignored --exact dashboard::screens dashboard::a_list_of_ten_thousand_services_is_quick \
+		dashboard::an_event_is_soon_on_a_hundred_pages --nocapture
 
 bench: ## Measure the release binary beside its floors; BENCH=idle for one of them
 	@scripts/toolchain --with-go

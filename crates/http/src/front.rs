@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 pub(crate) mod caller;
+pub(crate) mod compress;
 pub(crate) mod concurrency;
 mod connection;
 pub(crate) mod cookie;

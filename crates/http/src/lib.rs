@@ -121,6 +121,7 @@ pub fn router(state: AppState) -> Router {
         .merge(operations)
         .fallback(dashboard::fallback)
         .method_not_allowed_fallback(front::problem::method_not_allowed)
+        .layer(middleware::from_fn(front::compress::compressed))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(middleware::from_fn(front::body::limited))
         .layer(middleware::from_fn_with_state(

@@ -1,5 +1,6 @@
 //! Lists of services: pages, filters, and cursors that are valid for one org.
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -35,6 +36,26 @@ async fn pages_cover_the_whole_list() {
     assert_eq!(seen, ["a", "b", "c", "d", "e"]);
     let exact = front.get("/v1/services?limit=5").send().await.json();
     assert_eq!(exact["next"], Value::Null, "a full last page has no `next`");
+}
+
+/// A list is compressed for clients that accept it; a resource with an `ETag` is not.
+#[tokio::test]
+async fn long_lists_are_compressed_for_clients_that_accept_it() {
+    let names: Vec<String> = (0..9).map(|n| format!("web-{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let front = with_services(&names).await;
+    let plain = front.get("/v1/services").send().await;
+    assert_eq!(plain.headers.get("content-encoding"), None);
+    assert_eq!(plain.headers["vary"], "accept-encoding");
+    let packed = front.get("/v1/services").header("accept-encoding", "gzip, br").send().await;
+    assert_eq!(packed.headers["content-encoding"], "gzip");
+    assert!(packed.body.len() * 3 < plain.body.len());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&*packed.body).read_to_string(&mut text).unwrap();
+    assert_eq!(text, plain.text());
+    let tagged = "/v1/projects/shop/services/web-1";
+    let one = front.get(tagged).header("accept-encoding", "gzip").send().await;
+    assert!(one.headers.contains_key("etag") && !one.headers.contains_key("content-encoding"));
 }
 
 /// S14: a cursor of another org, a forged one and an empty one are refused.

@@ -36,6 +36,12 @@ async fn a_list_of_ten_thousand_services_is_quick() {
     run(&["many"], ALL_LOOKS).await;
 }
 
+#[tokio::test]
+#[ignore = "takes minutes; run by `make screens`"]
+async fn an_event_is_soon_on_a_hundred_pages() {
+    run(&["pages"], ALL_LOOKS).await;
+}
+
 /// Runs scripts of the dashboard against an install that they may change and break.
 ///
 /// A script gets `BASE_URL`, `TRUEUP_TOKEN` (an owner's), `TRUEUP_BIN`, `TRUEUP_DATA_DIR`,
