@@ -2,6 +2,7 @@
 // come to the whole.
 import assert from "node:assert/strict";
 
+import { itemName } from "../../src/lib/model/quantity.ts";
 import { ORG } from "../support/browser.ts";
 import { journey } from "../support/journey.ts";
 import { OPERATOR } from "../support/operator.ts";
@@ -21,7 +22,7 @@ journey("an invoice is opened down to an interval and its transitions", async ({
 
   const line = invoice.lines[0];
   assert.ok(line);
-  await page.getByRole("heading", { level: 1, name: line.item }).waitFor();
+  await page.getByRole("heading", { level: 1, name: itemName(line.item) }).waitFor();
   const together = page.getByRole("region", { name: "Intervals of usage" }).getByRole("row").last();
   await together.getByText(line.amount.text).waitFor();
   await page.getByText("computed again: the same").waitFor();

@@ -31,7 +31,7 @@ interface Declared {
 export function fieldsOf(template: { parameters: object }): ParameterField[] {
   const fields = Object.entries(template.parameters as Record<string, Declared>).map(([name, one]) => ({
     name,
-    label: capital(one.title ?? name.replaceAll("_", " ")),
+    label: capital(one.title ?? name.replaceAll("_", " ").replace(/^cpu\b/, "CPU")),
     description: one.description ?? "",
     type: one.type,
     options: one.enum,
@@ -47,7 +47,7 @@ export function fieldsOf(template: { parameters: object }): ParameterField[] {
 }
 
 /** What most people set comes first. */
-const FIRST = ["replicas", "port", "schedule", "variables", "args"];
+const FIRST = ["replicas", "port", "schedule", "variables", "args", "min_replicas", "max_replicas", "cpu_percent"];
 
 function capital(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -16,8 +16,8 @@ test("amounts have two places, and more only where they are needed", () => {
   expect(decimal(1_234_567_000_000)).toBe("1234567.00");
 });
 
-test("columns round half up to cents", () => {
-  expect([21_608_000, 4_999, 5_000, 995_000].map(cents)).toEqual(["21.61", "0.00", "0.01", "1.00"]);
+test("columns round half up to cents, and never to nothing", () => {
+  expect([21_608_000, 4_999, 5_000, 995_000, 0].map(cents)).toEqual(["21.61", "<0.01", "0.01", "1.00", "0.00"]);
 });
 
 test("rates have four places at most and two at least", () => {

@@ -15,8 +15,9 @@ export function decimal(micros: number): string {
   return `${sign}${units}.${places}`;
 }
 
-/** Rounded to two places, for columns; the exact amount belongs into the title. */
+/** Rounded to two places, for columns; the exact amount belongs into the title. Something is never shown as nothing. */
 export function cents(micros: number): string {
+  if (micros > 0 && micros < 5_000) return "<0.01";
   const rounded = Math.round(micros / 10_000);
   const sign = rounded < 0 ? "-" : "";
   const whole = Math.abs(rounded);
