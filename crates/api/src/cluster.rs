@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
 use crate::freeze::Freeze;
-use crate::schema::ObjectName;
+use crate::schema::{ObjectName, PublicAddress};
 
 /// A cluster as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -39,7 +39,7 @@ pub struct Cluster {
     pub services: Option<i64>,
 }
 
-/// How a cluster routes host names to services.
+/// How a cluster is reached from outside: by host names, and by the ports of its nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({ "ingress_class": "nginx", "from_namespace": "ingress-nginx", "issuer": "letsencrypt" }))]
@@ -59,6 +59,10 @@ pub struct ClusterRouting {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ObjectName>)]
     pub issuer: Option<String>,
+    /// The host name or IP address at which the nodes are reached from outside: what endpoints show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<PublicAddress>)]
+    pub address: Option<String>,
 }
 
 /// A reference to a Gateway.

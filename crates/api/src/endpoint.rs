@@ -44,6 +44,10 @@ pub struct Endpoint {
     pub protocol: Protocol,
     /// The port on the nodes.
     pub node_port: u16,
+    /// What to give to a customer: `play.example.org:30007`. Absent until an operator sets the address of the
+    /// cluster's nodes; then the port is open on each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// How far the endpoint is, as far as the cluster was observed.
     pub state: EndpointState,
     /// The name of the token that opened it.
@@ -57,6 +61,14 @@ pub struct Endpoint {
 pub struct EndpointList {
     /// In service and name order.
     pub items: Vec<Endpoint>,
+}
+
+impl Endpoint {
+    /// Where it is reached, in words if the address of the nodes is not configured.
+    #[must_use]
+    pub fn reached_at(&self) -> String {
+        self.address.clone().unwrap_or_else(|| format!("any node:{}", self.node_port))
+    }
 }
 
 impl Client {

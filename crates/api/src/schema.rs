@@ -110,6 +110,8 @@ schemas! {
     Percent => integer(1, 100);
     /// The name of a Kubernetes object.
     ObjectName => text("^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$", 1, 63);
+    /// A host name or an IPv4 address in lower case.
+    PublicAddress => text("^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$", 1, 253);
     /// The name of a port of a service.
     PortName => text("^[a-z](?:[-a-z0-9]{0,13}[a-z0-9])?$", 1, 15);
     /// What containers read: any text without U+0000.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trueup_model::ServiceId;
+use trueup_model::active_hours::{ActiveHours, Turn};
 use trueup_model::drift::DriftPolicy;
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
@@ -57,6 +58,9 @@ pub struct ServiceManifest {
     /// What happens when other writers change its objects; if omitted, it has no policy of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftManifest>,
+    /// When it runs; outside of these hours it is paused. If omitted, it always runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveHours>,
 }
 
 /// A service as it is shown.
@@ -74,7 +78,8 @@ pub struct Service {
     /// The plan, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
-    /// The price per month of the desired state; absent without a plan.
+    /// The price per month of the desired state, with its active hours; absent without a plan,
+    /// and for a job that ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monthly: Option<Amount>,
     /// The parameters as they were given.
@@ -88,6 +93,12 @@ pub struct Service {
     /// Its own drift policy; absent if the project or the template decides.
     #[serde(default, skip_serializing_if = "DriftPolicy::is_empty")]
     pub drift: DriftPolicy,
+    /// When it runs; absent for always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveHours>,
+    /// What its active hours do; absent without them, and once it is being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ServiceSchedule>,
     /// The desired state.
     pub desired: DesiredState,
     /// The generation, incremented by every accepted change.
@@ -122,6 +133,27 @@ pub struct Service {
     pub frozen: Option<Freeze>,
     /// The path of its event stream.
     pub watch: String,
+}
+
+/// What the active hours of a service do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceSchedule {
+    /// Whether they paused it; false if it runs, or if a person paused it.
+    pub off: bool,
+    /// When they change something next. What a person paused stays paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+    /// What they do then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Turn>,
+    /// The minutes of a week in which it runs, of 10080.
+    pub minutes_per_week: u32,
+    /// The price per month with these hours; absent without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monthly: Option<Amount>,
+    /// How much less that is than without them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Amount>,
 }
 
 /// What was observed of a service.
@@ -254,6 +286,18 @@ pub struct ResizeBody {
     #[schema(example = "medium")]
     #[schema(value_type = Name, example = "medium")]
     pub plan: String,
+}
+
+/// The body that sets when a service runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "active": {"zone": "Europe/Berlin", "windows": [{"days": ["sat", "sun"], "from": "10:00", "to": "23:00"}]}
+}))]
+pub struct HoursBody {
+    /// Its active hours; without them it always runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveHours>,
 }
 
 /// The body that rolls a service back.

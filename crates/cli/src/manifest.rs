@@ -16,8 +16,10 @@ use crate::output::spelling::nearest;
 
 const KINDS: [&str; 3] = ["Plan", "Project", "Service"];
 const PROJECT_FIELDS: [&str; 3] = ["kind", "name", "drift"];
-const SERVICE_FIELDS: [&str; 7] =
-    ["kind", "name", "project", "template", "plan", "parameters", "drift"];
+const SERVICE_FIELDS: [&str; 8] =
+    ["kind", "name", "project", "template", "plan", "parameters", "drift", "active"];
+const ACTIVE_FIELDS: [&str; 2] = ["zone", "windows"];
+const WINDOW_FIELDS: [&str; 3] = ["days", "from", "to"];
 const DRIFT_FIELDS: [&str; 3] = ["verdict", "adopt", "rules"];
 const DRIFT_RULE_FIELDS: [&str; 3] = ["kind", "path", "verdict"];
 const PLAN_FIELDS: [&str; 12] = [
@@ -184,6 +186,7 @@ fn validate(document: Value) -> Result<Manifest, ManifestError> {
         .ok_or_else(|| ManifestError::new("field `name` is missing", "add `name: …`"))?
         .to_owned();
     check_drift(&fields)?;
+    check_active(&fields)?;
     match kind {
         "Project" => return Ok(Manifest::Project { name, body: typed(fields)? }),
         "Plan" => return Ok(Manifest::Plan { name, body: typed(fields)? }),
@@ -223,6 +226,32 @@ fn check_drift(fields: &Map<String, Value>) -> Result<(), ManifestError> {
     rules
         .filter_map(Value::as_object)
         .try_for_each(|rule| check_fields("drift rule", rule, &DRIFT_RULE_FIELDS))
+}
+
+/// Checks the fields of active hours. The server checks their times.
+fn check_active(fields: &Map<String, Value>) -> Result<(), ManifestError> {
+    const FIX: &str =
+        "write `active: {zone: Europe/Berlin, windows: [{from: \"15:00\", to: \"23:00\"}]}`";
+    let hours = match fields.get("active") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(hours)) => hours,
+        Some(_) => return Err(ManifestError::new("field `active` is no active hours", FIX)),
+    };
+    check_fields("set of active hours", hours, &ACTIVE_FIELDS)?;
+    let windows = hours.get("windows").and_then(Value::as_array);
+    if hours.get("zone").is_none() || windows.is_none() {
+        return Err(ManifestError::new("field `active` needs `zone` and a list of `windows`", FIX));
+    }
+    for window in windows.into_iter().flatten().filter_map(Value::as_object) {
+        check_fields("window", window, &WINDOW_FIELDS)?;
+        for field in ["from", "to"] {
+            // YAML reads 15:00 without quotes as text, but 1500 as a number.
+            text(window, field)?.ok_or_else(|| {
+                ManifestError::new(format!("field `{field}` of a window is missing"), FIX)
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn check_fields(

@@ -4,6 +4,7 @@ pub mod bar;
 pub mod drift;
 pub mod event_line;
 pub mod format;
+pub mod hours;
 pub mod human;
 pub mod preview;
 pub mod progress;

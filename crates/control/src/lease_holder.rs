@@ -28,6 +28,7 @@ use crate::deadline::{within, within_time};
 use crate::driver::Driver;
 use crate::finding_recorder::FindingRecorder;
 use crate::given_orders::GivenOrders;
+use crate::hours_follower::HoursFollower;
 use crate::metrics::Metrics;
 use crate::order_check::OrderCheck;
 use crate::overdue::Overdue;
@@ -300,7 +301,7 @@ impl LeaseHolder {
         measured
     }
 
-    /// Starts the loops that check what the others do.
+    /// Starts the loops that check what the others do, and the one that follows active hours.
     fn start_checks(
         &self,
         lease: Lease,
@@ -332,6 +333,14 @@ impl LeaseHolder {
             cluster: self.cluster_id,
         };
         loops.spawn(overdue.run());
+        let hours_follower = HoursFollower {
+            app: self.app.clone(),
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: Arc::clone(&self.clock),
+            cluster: self.cluster_id,
+        };
+        loops.spawn(hours_follower.run());
         let reprojector = Reprojector {
             worker: self.worker.clone(),
             signals: self.signals.clone(),

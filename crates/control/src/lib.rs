@@ -36,6 +36,7 @@ mod domain_verifier;
 mod driver;
 mod finding_recorder;
 mod given_orders;
+mod hours_follower;
 mod lease_holder;
 mod measured;
 mod metrics;

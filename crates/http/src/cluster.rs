@@ -100,6 +100,7 @@ fn read(body: ClusterRouting) -> Answer<Routing> {
         ("from_namespace", &body.from_namespace),
         ("issuer", &body.issuer),
     ];
+    let bad_address = body.address.as_ref().is_some_and(|text| !is_object_name(text));
     for (field, text) in plain {
         if let Some(text) = text {
             check(field, text);
@@ -108,6 +109,10 @@ fn read(body: ClusterRouting) -> Answer<Routing> {
     if let Some(gateway) = &body.gateway {
         check("gateway.namespace", &gateway.namespace);
         check("gateway.name", &gateway.name);
+    }
+    if bad_address {
+        let message = "must be a host name or an IPv4 address in lower case, without a port";
+        errors.push(FieldError::at("address", message));
     }
     if !errors.is_empty() {
         return Err(Failure::invalid(errors));
@@ -118,6 +123,7 @@ fn read(body: ClusterRouting) -> Answer<Routing> {
         ingress_class: body.ingress_class,
         from_namespace: body.from_namespace,
         issuer: body.issuer,
+        address: body.address,
     })
 }
 
@@ -138,6 +144,7 @@ fn shown(routing: Routing) -> ClusterRouting {
         ingress_class: routing.ingress_class,
         from_namespace: routing.from_namespace,
         issuer: routing.issuer,
+        address: routing.address,
     }
 }
 

@@ -112,6 +112,7 @@ fn shown(endpoint: endpoint::Endpoint) -> Endpoint {
         port: endpoint.port,
         protocol: endpoint.protocol,
         node_port: endpoint.node_port,
+        address: endpoint.host.map(|host| format!("{host}:{}", endpoint.node_port)),
         state: endpoint.state,
         made_by: endpoint.made_by,
         created_at: endpoint.created_at,

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use trueup_api::preview::OrPreview;
 use trueup_api::service::{
-    AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
+    AutoscaleBody, ForceDeleteBody, HoursBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
 };
 use trueup_model::principal::Permission;
 use trueup_rules::admit::operation::ServiceOperation;
@@ -106,6 +106,23 @@ pub(crate) async fn service_resize(
 ) -> Answer<Response> {
     let operation = ServiceOperation::Resize { plan: name("plan", &plan)? };
     change.act(&target, &operation, key).await
+}
+
+/// Sets when a service runs: within windows by the clock of a place, or always.
+///
+/// Outside of its hours it is paused. A person who pauses or resumes it wins until its hours change something next.
+#[utoipa::path(post, path = "/v1/projects/{project}/services/{service}/hours",
+    operation_id = "service_hours", tag = "services",
+    params(Target, DryRun), request_body = HoursBody,
+    extensions(("x-problems" = json!(crate::service::PROBLEMS))),
+    responses((status = 200, description = "unchanged, or a preview", body = OrPreview<Service>),
+              (status = 202, description = "accepted", body = Service)))]
+pub(crate) async fn service_hours(
+    change: WriteRequest,
+    Path(target): Path<Target>,
+    Keyed { body: HoursBody { active }, key }: Keyed<HoursBody>,
+) -> Answer<Response> {
+    change.act(&target, &ServiceOperation::Hours { active }, key).await
 }
 
 /// Rolls a service back to an earlier generation, as a new generation.

@@ -9,17 +9,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use trueup_api::Code;
+use trueup_api::plan::Amount;
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_api::service::{
-    AutoscaleBody, Service, ServiceCondition, ServiceManifest, ServiceObject, ServiceStatus,
+    AutoscaleBody, Service, ServiceCondition, ServiceManifest, ServiceObject, ServiceSchedule,
+    ServiceStatus,
 };
 use trueup_model::cluster::{Freshness, stale_at};
 use trueup_model::key::Kind;
 use trueup_model::name::Name;
 use trueup_model::principal::Permission;
+use trueup_model::service::DesiredState;
 use trueup_model::status::{Condition, Phase, Status};
 use trueup_model::template::ParseTemplateRefError;
+use trueup_rules::active_hours;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_rules::admit::{AdmissionRequest, FieldError};
 use trueup_rules::preview::cost;
@@ -116,7 +120,8 @@ fn admission_request(manifest: ServiceManifest) -> Answer<AdmissionRequest> {
     })?;
     let plan = manifest.plan.map(|plan| name("plan", &plan)).transpose()?;
     let drift = drift::policy(manifest.drift.as_ref())?;
-    Ok(AdmissionRequest { template, plan, parameters: manifest.parameters, drift })
+    let (parameters, active) = (manifest.parameters, manifest.active);
+    Ok(AdmissionRequest { template, plan, parameters, drift, active })
 }
 
 /// Deletes a service; watch it until its absence is verified.
@@ -140,15 +145,14 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
     let unheard = row.watches.silent(&freshness::objects(&desired.spec), now);
     let settled = reconciliation(&row.status, desired.generation, !unheard.is_empty());
     let evidence = freshness::evidence(&desired.spec);
+    let schedule = schedule(row, now);
     Service {
         id: desired.id.to_string(),
         name: desired.name.to_string(),
         project: row.project_name.clone(),
         template: desired.template.to_string(),
         plan: desired.spec.plan.as_ref().map(ToString::to_string),
-        monthly: row.plan.as_ref().map(|plan| {
-            plan::money(cost::monthly(cost::hourly(&desired.spec, desired.desired, plan)))
-        }),
+        monthly: monthly(row, schedule.as_ref()),
         parameters: desired.parameters.clone(),
         replicas: desired.spec.replicas,
         autoscale: desired.spec.autoscale.as_ref().map(|autoscale| AutoscaleBody {
@@ -157,6 +161,8 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
             cpu_percent: Some(autoscale.cpu_percent),
         }),
         drift: desired.drift.clone(),
+        active: desired.active.clone(),
+        schedule,
         desired: desired.desired,
         generation: desired.generation,
         accepted_at: desired.accepted_at,
@@ -172,6 +178,37 @@ pub(crate) fn view(row: &ServiceRow, now: Timestamp) -> Service {
         frozen: row.frozen.as_ref().map(crate::freeze::view),
         watch: format!("/v1/projects/{}/services/{}/watch", row.project_name, desired.id),
     }
+}
+
+/// The price per month of the desired state, with its active hours unless a person paused it.
+fn monthly(row: &ServiceRow, schedule: Option<&ServiceSchedule>) -> Option<Amount> {
+    let (plan, desired) = (row.plan.as_ref()?, &row.service);
+    // A job that ended costs nothing any more.
+    if row.status.phase == Phase::Completed {
+        return None;
+    }
+    let by_hours = schedule.filter(|one| one.off || desired.desired == DesiredState::Active);
+    let scheduled = by_hours.and_then(|one| one.monthly.clone());
+    let always = || plan::money(cost::monthly(cost::hourly(&desired.spec, desired.desired, plan)));
+    Some(scheduled.unwrap_or_else(always))
+}
+
+/// What the active hours of a service do, from now on.
+fn schedule(row: &ServiceRow, now: Timestamp) -> Option<ServiceSchedule> {
+    let desired = &row.service;
+    let hours = desired.active.as_ref().filter(|_| desired.desired != DesiredState::Deleted)?;
+    let minutes_per_week = active_hours::minutes_per_week(hours);
+    let edge = active_hours::next_edge(hours, now);
+    let price =
+        row.plan.as_ref().map(|plan| cost::scheduled(&desired.spec, minutes_per_week, plan));
+    Some(ServiceSchedule {
+        off: desired.scheduled_off,
+        next_at: edge.map(|edge| edge.at),
+        next: edge.map(|edge| edge.turn),
+        minutes_per_week,
+        monthly: price.map(|price| plan::money(price.monthly)),
+        saved: price.map(|price| plan::money(price.saved)),
+    })
 }
 
 /// The status of a service or project as it is shown; it depends on the watches of these kinds.

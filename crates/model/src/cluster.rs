@@ -21,7 +21,8 @@ pub enum Reachability {
     Unreachable,
 }
 
-/// How public host names are routed into a cluster. The operator configures it per cluster.
+/// How a cluster is reached from outside: by public host names, and by the ports of its nodes. The
+/// operator configures it per cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Routing {
@@ -37,6 +38,9 @@ pub struct Routing {
     /// The cert-manager ClusterIssuer for certificates; without one, there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
+    /// The host name or IP address at which the nodes are reached from outside, for endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 /// A reference to a gateway.

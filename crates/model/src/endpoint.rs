@@ -55,6 +55,8 @@ pub struct Endpoint {
     pub protocol: Protocol,
     /// The port of the cluster's nodes.
     pub node_port: u16,
+    /// The host name or IP address of the nodes, as the operator configured it.
+    pub host: Option<String>,
     /// Its state.
     pub state: EndpointState,
     /// Who opened it.

@@ -58,7 +58,7 @@ pub use resource::{
 };
 pub use service::{
     AbsenceVerified, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceUnfrozen,
+    ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen,
 };
 pub use token::{TokenCreated, TokenRevoked};
 
@@ -206,6 +206,12 @@ pub enum Fact {
     ServiceFrozen(ServiceFrozen),
     /// A service was unfrozen.
     ServiceUnfrozen(ServiceUnfrozen),
+    /// A service was paused by its active hours.
+    ServiceScheduledOff(ServiceScheduledOff),
+    /// A service was resumed by its active hours.
+    ServiceScheduledOn(ServiceScheduledOn),
+    /// A service was not resumed at the beginning of its active hours.
+    ServiceScheduleRefused(ServiceScheduleRefused),
     /// A cluster or the whole platform was frozen: it is observed and not written.
     PlatformFrozen(PlatformFrozen),
     /// A cluster or the whole platform was unfrozen.

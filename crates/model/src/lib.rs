@@ -3,6 +3,7 @@
 //! There is no I/O and no async here, so any crate may depend on this one. A noun has the same file
 //! name in every crate: `service.rs` here, in `store` and in `http`.
 
+pub mod active_hours;
 pub mod billing;
 pub mod budget;
 pub mod clock;

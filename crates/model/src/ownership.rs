@@ -219,6 +219,14 @@ pub const LOOPS: &[Loop] = &[
         net: "the next poll; a proposal without a decision expires after a day",
     },
     Loop {
+        name: "hours follower",
+        file: "crates/control/src/hours_follower.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "through the door, that a service is paused or resumed by its active hours",
+        wakes: "the next edge of any service's hours; looks every 15 seconds",
+        net: "an edge stays due until it is followed; the next lease holder",
+    },
+    Loop {
         name: "preview filler",
         file: "crates/control/src/preview_filler.rs",
         mechanism: Mechanism::Workflow,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 
+use crate::active_hours::ActiveHours;
 use crate::drift::DriftPolicy;
 use crate::id::{ClusterId, OrgId, ProjectId, ServiceId};
 use crate::name::Name;
@@ -47,10 +48,16 @@ pub struct Service {
     /// Its drift policy.
     #[serde(default)]
     pub drift: DriftPolicy,
+    /// When it runs; without hours, always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveHours>,
     /// The resolved spec of the current generation.
     pub spec: Spec,
     /// Whether it is to run, to be paused or to be deleted.
     pub desired: DesiredState,
+    /// Whether it is paused by its active hours, and not by a person.
+    #[serde(default)]
+    pub scheduled_off: bool,
     /// Incremented by every accepted change.
     pub generation: i64,
     /// When this generation was accepted.

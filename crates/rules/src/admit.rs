@@ -10,13 +10,15 @@ pub mod variable;
 mod volume;
 
 use serde_json::{Map, Value};
+use trueup_model::active_hours::ActiveHours;
 use trueup_model::drift::DriftPolicy;
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::service::{DesiredState, Service};
-use trueup_model::spec::Spec;
+use trueup_model::spec::{Spec, Workload};
 use trueup_model::template::{Template, TemplateRef};
 
+use crate::active_hours;
 use crate::admit::template::{refuses_new, resolve};
 use crate::drift;
 
@@ -31,6 +33,8 @@ pub struct AdmissionRequest {
     pub parameters: Map<String, Value>,
     /// Its drift policy; empty for none of its own.
     pub drift: DriftPolicy,
+    /// When it runs; none for always.
+    pub active: Option<ActiveHours>,
 }
 
 impl AdmissionRequest {
@@ -42,6 +46,7 @@ impl AdmissionRequest {
             plan: current.spec.plan.clone(),
             parameters: current.parameters.clone(),
             drift: current.drift.clone(),
+            active: current.active.clone(),
         }
     }
 }
@@ -82,10 +87,14 @@ pub struct ReleaseSpec {
     pub parameters: Map<String, Value>,
     /// The drift policy. It is no part of the spec: a rollback keeps the current one.
     pub drift: DriftPolicy,
+    /// When it runs. No part of the spec either.
+    pub active: Option<ActiveHours>,
     /// The resolved spec.
     pub spec: Spec,
     /// Whether the service runs, is paused or is deleted.
     pub desired: DesiredState,
+    /// Whether its active hours paused it.
+    pub scheduled_off: bool,
 }
 
 impl ReleaseSpec {
@@ -96,8 +105,10 @@ impl ReleaseSpec {
             template: current.template.clone(),
             parameters: current.parameters.clone(),
             drift: current.drift.clone(),
+            active: current.active.clone(),
             spec: current.spec.clone(),
             desired: current.desired,
+            scheduled_off: current.scheduled_off,
         }
     }
 }
@@ -184,6 +195,10 @@ pub fn admit(
     {
         errors.extend(image::internal_registry(template, spec));
     }
+    // Hours that were accepted once do not block other changes.
+    if current.is_none_or(|current| current.active != request.active) {
+        errors.extend(hours_errors(request, resolved.as_ref().ok()));
+    }
     let (Ok(mut spec), true) = (resolved, errors.is_empty()) else {
         return Err(Refused::Invalid(errors));
     };
@@ -198,10 +213,26 @@ pub fn admit(
         template: request.template.clone(),
         parameters: request.parameters.clone(),
         drift: request.drift.clone(),
+        active: request.active.clone(),
         spec,
         desired: current.map_or(DesiredState::Active, |current| current.desired),
+        scheduled_off: current.is_some_and(|current| current.scheduled_off),
     };
     Ok(Admitted::unless_same(release, current))
+}
+
+/// The rules that the active hours of a request break. What ends by itself has none.
+fn hours_errors(request: &AdmissionRequest, spec: Option<&Spec>) -> Vec<FieldError> {
+    let Some(hours) = &request.active else { return Vec::new() };
+    match spec.map(|spec| spec.workload) {
+        Some(Workload::Job | Workload::CronJob) => vec![FieldError::at(
+            "active",
+            "is for services that keep running; a cron has its own `schedule`, and a job ends by itself",
+        )],
+        Some(Workload::Deployment | Workload::StatefulSet) | None => {
+            active_hours::errors(hours, "active")
+        }
+    }
 }
 
 /// Refuses changes to a service that is being deleted.

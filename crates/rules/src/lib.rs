@@ -8,6 +8,7 @@
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
 pub mod access;
+pub mod active_hours;
 pub mod admit;
 pub mod compare;
 pub mod drift;

@@ -5,6 +5,7 @@
 //! all of it is committed or none of it. Every write runs in the same frame (`write.rs`): org,
 //! request, time, idempotency key, dry run and retries.
 
+mod active_hours;
 mod billing;
 mod budget;
 mod config;

@@ -22,7 +22,7 @@ use crate::{App, Error, project};
 pub(crate) const SELECT: &str =
     "select e.id, e.name, e.service_id, e.port, e.protocol, e.node_port,
         e.made_by, e.created_at, e.deleted_at, s.name as service_name, s.object_name,
-        c.name as cluster_name, t.inputs
+        c.name as cluster_name, c.routing ->> 'address' as host, t.inputs
      from endpoints e
      join services s on s.id = e.service_id
      join clusters c on c.id = e.cluster_id
@@ -99,6 +99,7 @@ pub(crate) fn endpoint(row: &PgRow) -> Result<Endpoint, Error> {
         port: row.try_get("port")?,
         protocol: read("protocol", row.try_get("protocol")?)?,
         node_port: number(row)?,
+        host: row.try_get("host")?,
         state: match (deleted_at, seen) {
             (Some(_), _) => EndpointState::Closing,
             (None, true) => EndpointState::Open,

@@ -84,7 +84,7 @@ pub struct RecordedObject {
 /// Otherwise a service could be shown as being deleted together with its deletion receipt.
 const SELECT: &str = "select s.id, s.org_id, s.project_id, s.name, s.cluster_id, s.object_name,
         s.template_name, s.template_version, s.parameters, s.drift, s.spec, s.desired, s.generation,
-        s.accepted_at, s.created_at,
+        s.active_hours, s.scheduled_off, s.accepted_at, s.created_at,
         p.name as project_name, p.namespace, c.name as cluster_name, c.watches, t.status, t.projection,
         r.receipt, n.body as plan, s.frozen_at, s.frozen_by, s.frozen_why,
         c.frozen_at as cluster_frozen_at, c.frozen_by as cluster_frozen_by,
@@ -231,8 +231,13 @@ pub(crate) fn service(row: &PgRow) -> Result<Service, Error> {
         },
         parameters: read_json("parameters", row.try_get("parameters")?)?,
         drift: read_json("drift policy", row.try_get("drift")?)?,
+        active: row
+            .try_get::<Option<Json<Value>>, _>("active_hours")?
+            .map(|hours| read_json("active hours", hours))
+            .transpose()?,
         spec: read_json("spec", row.try_get("spec")?)?,
         desired: read("desired state", row.try_get("desired")?)?,
+        scheduled_off: row.try_get("scheduled_off")?,
         generation: row.try_get("generation")?,
         accepted_at: row.try_get::<jiff_sqlx::Timestamp, _>("accepted_at")?.to_jiff(),
         created_at: row.try_get::<jiff_sqlx::Timestamp, _>("created_at")?.to_jiff(),

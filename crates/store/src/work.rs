@@ -13,6 +13,7 @@ pub(crate) mod order_mark;
 pub(crate) mod overdue;
 pub(crate) mod proposal;
 pub(crate) mod report;
+pub(crate) mod schedule;
 pub(crate) mod seal;
 pub(crate) mod signal;
 pub(crate) mod wake;

@@ -5,8 +5,8 @@ use reqwest::{Method, StatusCode};
 use serde::Serialize;
 
 use super::{
-    AutoscaleBody, ForceDeleteBody, NoBody, ResizeBody, RollbackBody, ScaleBody, Service,
-    ServiceList, ServiceManifest,
+    AutoscaleBody, ForceDeleteBody, HoursBody, NoBody, ResizeBody, RollbackBody, ScaleBody,
+    Service, ServiceList, ServiceManifest,
 };
 use crate::client::{Client, ClientError, is_change, query, segment};
 use crate::project::project_path;
@@ -258,6 +258,20 @@ impl Client {
         terms: &Terms,
     ) -> Result<Accepted, ClientError> {
         self.act(project, name_or_id, "resize", body, terms).await
+    }
+
+    /// Sets when a service runs.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn service_hours(
+        &self,
+        project: &str,
+        name_or_id: &str,
+        body: &HoursBody,
+        terms: &Terms,
+    ) -> Result<Accepted, ClientError> {
+        self.act(project, name_or_id, "hours", body, terms).await
     }
 
     /// Rolls a service back to an earlier generation.

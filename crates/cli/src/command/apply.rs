@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use trueup_api::Client;
 use trueup_api::client::{ClientError, Terms};
 use trueup_api::service::Service;
 
@@ -14,7 +15,7 @@ use crate::connect::context::{Connection, Context};
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure, explain};
 use crate::manifest::{Location, Manifest, read_all};
-use crate::output::human::duration;
+use crate::output::human::{clean, duration};
 use crate::output::style::Paint;
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
@@ -137,8 +138,11 @@ async fn send(
     let client = &connection.client;
     match manifest {
         Manifest::Plan { name, body } => {
-            let (_, changed) =
+            let (stored, changed) =
                 context.wait("declaring the plan", client.plan_put(&name, &body)).await?;
+            if stored.retired {
+                warn_of_defaults(&name, context, client).await?;
+            }
             Ok(Sent { subject: format!("plan/{name}"), changed, generation: None, service: None })
         }
         Manifest::Project { name, body } => {
@@ -172,6 +176,21 @@ async fn send(
             })
         }
     }
+}
+
+/// Says which templates have a retired plan as their default: their services must name another one.
+async fn warn_of_defaults(plan: &str, context: &Context, client: &Client) -> anyhow::Result<()> {
+    let templates = context.wait("reading the templates", client.template_list()).await?.items;
+    let of_it = templates.iter().filter(|one| one.plan.as_deref() == Some(plan));
+    let names: Vec<&str> = of_it.map(|one| one.name.as_str()).collect();
+    if !names.is_empty() {
+        let names = clean(&names.join(", "));
+        context.terminal.note(&format!(
+            "plan {plan} is the default of {names}: new services of these templates are refused unless \
+             they name another with `plan:`"
+        ))?;
+    }
+    Ok(())
 }
 
 fn outcome_of(

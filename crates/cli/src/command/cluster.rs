@@ -5,6 +5,7 @@ use trueup_api::cluster::{ClusterGateway, ClusterRouting};
 use crate::connect::context::Context;
 use crate::dry_run::DryRun;
 use crate::failure::{Exit, Failure};
+use crate::output::human::clean;
 
 /// Show and change cluster settings (operators)
 #[derive(Debug, clap::Args)]
@@ -15,7 +16,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show or set how host names are routed into a cluster
+    /// Show or set how a cluster is reached: host names, and the address of its nodes
     Routing(RoutingArgs),
 }
 
@@ -35,6 +36,9 @@ struct RoutingArgs {
     /// cert-manager ClusterIssuer for certificates
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
+    /// Host name or IP address at which the nodes are reached, for the addresses of endpoints
+    #[arg(long, value_name = "HOST")]
+    address: Option<String>,
     /// Clear the previous settings first
     #[arg(long)]
     clear: bool,
@@ -50,15 +54,16 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 async fn routing(args: RoutingArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let RoutingArgs { cluster, gateway, ingress_class, from_namespace, issuer, clear, dry } = args;
+    let RoutingArgs { cluster, gateway, clear, dry, .. } = args;
     let gateway = gateway.as_deref().map(read_gateway).transpose()?;
     let before = context.wait("reading the routing", client.cluster_routing_get(&cluster)).await?;
     let kept = if clear { ClusterRouting::default() } else { before.clone() };
     let wanted = ClusterRouting {
         gateway: gateway.or(kept.gateway),
-        ingress_class: ingress_class.or(kept.ingress_class),
-        from_namespace: from_namespace.or(kept.from_namespace),
-        issuer: issuer.or(kept.issuer),
+        ingress_class: args.ingress_class.or(kept.ingress_class),
+        from_namespace: args.from_namespace.or(kept.from_namespace),
+        issuer: args.issuer.or(kept.issuer),
+        address: args.address.or(kept.address),
     };
     if wanted == before {
         return show(&before, context);
@@ -99,8 +104,12 @@ fn show(routing: &ClusterRouting, context: &Context) -> anyhow::Result<Exit> {
         Some(issuer) => format!("issued by {issuer}"),
         None => "none".to_owned(),
     };
-    context
-        .terminal
-        .line(&format!("hosts: {hosts}; connections: {from}; certificates: {certificates}"))?;
+    let nodes = match &routing.address {
+        Some(address) => clean(address),
+        None => "no address for endpoints; set one with --address".to_owned(),
+    };
+    context.terminal.line(&format!(
+        "hosts: {hosts}; connections: {from}; certificates: {certificates}; nodes: {nodes}"
+    ))?;
     Ok(Exit::Ok)
 }

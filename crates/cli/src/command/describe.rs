@@ -12,6 +12,7 @@ use crate::connect::target::service_name;
 use crate::failure::Exit;
 use crate::output::drift;
 use crate::output::event_line::event_line;
+use crate::output::hours;
 use crate::output::human::{age, clean, moment};
 use crate::output::receipt;
 use crate::output::style::{self, Paint, Style};
@@ -62,7 +63,7 @@ async fn endpoints(
     let own = all.iter().filter(|one| one.service == service.name);
     Ok(own
         .map(|one| {
-            clean(&format!("{}: {} {} {}", one.name, one.protocol, one.node_port, one.state))
+            clean(&format!("{}: {} {}, {}", one.name, one.reached_at(), one.protocol, one.state))
         })
         .collect())
 }
@@ -71,17 +72,32 @@ async fn endpoints(
 fn page(service: &Service, events: &[CloudEvent], now: Timestamp, style: Style) -> String {
     let mut lines =
         vec![style.paint(Paint::Strong, &format!("{}/{}", service.project, service.name))];
+    let status = &service.status;
     let mut field = |name: &str, value: String| lines.push(format!("  {name:<16}{value}"));
     field("id", clean(&service.id));
     field("template", clean(&service.template));
-    field("desired", service.desired.to_string());
+    if let Some(plan) = &service.plan {
+        let price = service.monthly.as_ref().map(|price| format!(", {} a month", price.text));
+        field("plan", clean(&format!("{plan}{}", price.unwrap_or_default())));
+    }
+    if let Some(pods) = &status.pods {
+        field("pods", format!("{} of {} ready", pods.ready, pods.wanted));
+    }
+    let by_hours = service.schedule.as_ref().is_some_and(|schedule| schedule.off);
+    let cause = if by_hours { " by its active hours" } else { "" };
+    field("desired", format!("{}{cause}", service.desired));
     field("generation", generation(service, now));
     field("reconciliation", service.reconciliation.to_string());
+    if let Some(hours) = hours::line(service) {
+        field("active hours", hours);
+    }
+    if let Some(saving) = service.schedule.as_ref().and_then(hours::saving) {
+        field("", saving);
+    }
     if let Some(freeze) = &service.frozen {
         let what = format!("{} by {}: {}", freeze.scope, freeze.by, freeze.reason);
         field("frozen", style.paint(Paint::Busy, &clean(&what)));
     }
-    let status = &service.status;
     let since = format!("since {} ({} ago)", moment(status.since), age(now, status.since));
     field(
         "phase",

@@ -10,7 +10,7 @@ use crate::connect::scope::resolve_scope;
 use crate::connect::target::resolve;
 use crate::dry_run::DryRun;
 use crate::failure::Exit;
-use crate::output::human::age;
+use crate::output::human::{age, clean};
 use crate::output::style::Paint;
 use crate::output::table::{Cell, Table};
 
@@ -70,8 +70,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             }
             if !context.output.print(context.terminal, &endpoint)? {
                 context.terminal.line(&format!(
-                    "endpoint/{} {}, port {} of cluster {}",
-                    endpoint.name, endpoint.state, endpoint.node_port, endpoint.cluster
+                    "endpoint/{} {}, at {} of cluster {}",
+                    endpoint.name,
+                    endpoint.state,
+                    clean(&endpoint.reached_at()),
+                    endpoint.cluster
                 ))?;
             }
             Ok(Exit::Ok)
@@ -106,15 +109,14 @@ pub async fn list(
     if context.output.print(context.terminal, &list)? {
         return Ok(Exit::Ok);
     }
-    let mut table =
-        Table::new(&["NAME", "SERVICE", "PORT", "PROTOCOL", "NODE PORT", "STATE", "AGE"]);
+    let mut table = Table::new(&["NAME", "SERVICE", "ADDRESS", "PORT", "PROTOCOL", "STATE", "AGE"]);
     for endpoint in &list.items {
         table.row(vec![
             Cell::plain(&endpoint.name),
             Cell::plain(&endpoint.service),
+            Cell::plain(&endpoint.reached_at()),
             Cell::plain(&endpoint.port),
             Cell::plain(endpoint.protocol.into_str()),
-            Cell::plain(&endpoint.node_port.to_string()),
             state(endpoint),
             Cell::plain(&age(clock::now(), endpoint.created_at)),
         ]);

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 use trueup_api::problem::Code;
+use trueup_api::template::Template;
 use trueup_model::template::TemplateRef;
 
 use crate::connect::context::Context;
@@ -42,17 +43,19 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return of_code(&upper, context).await;
     }
     let kind = KINDS.iter().find(|(kind, _)| *kind == lower);
-    let (title, schema, document) = match kind {
+    let (title, schema, document, plan) = match kind {
         Some((kind, name)) => {
             let document = document();
             let schema = document["components"]["schemas"][*name].clone();
-            ((*kind).to_owned(), schema, document)
+            ((*kind).to_owned(), schema, document, None)
         }
         None => {
-            let (name, schema) = of_template(&args.what, context).await?;
-            (name, schema.clone(), schema)
+            let template = of_template(&args.what, context).await?;
+            let schema = template.schema.unwrap_or_default();
+            (template.name, schema.clone(), schema, template.plan)
         }
     };
+    let is_whole = args.field.is_none();
     let explained = Explained { document: &document };
     let schema = match &args.field {
         Some(field) => explained.find(&title, &schema, field)?,
@@ -62,6 +65,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let title = args.field.map_or_else(|| title.clone(), |field| format!("{title} {field}"));
         let page = explained.page(&title, &schema, context.terminal.style());
         context.terminal.line(&page)?;
+        if let Some(plan) = plan.filter(|_| is_whole) {
+            let hint =
+                format!("default plan: {}; a service may name another: `plan: NAME`", clean(&plan));
+            context.terminal.note(&hint)?;
+        }
         if kind.is_some_and(|(kind, _)| *kind == "service") {
             let hint = "the template defines `parameters`: trueup explain web@1";
             context.terminal.note(hint)?;
@@ -85,8 +93,8 @@ async fn of_code(code: &str, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The schema of a template version; without a version, of the newest one.
-async fn of_template(what: &str, context: &Context) -> anyhow::Result<(String, Value)> {
+/// A template version; without a version, of the newest one.
+async fn of_template(what: &str, context: &Context) -> anyhow::Result<Template> {
     let connection = context.connect()?;
     let wanted: TemplateRef = match what.parse() {
         Ok(wanted) => wanted,
@@ -99,8 +107,7 @@ async fn of_template(what: &str, context: &Context) -> anyhow::Result<(String, V
         }
     };
     let reading = connection.client.template_get(wanted.name.as_str(), wanted.version);
-    let template = context.wait("reading the template", reading).await?;
-    Ok((template.name, template.schema.unwrap_or_default()))
+    Ok(context.wait("reading the template", reading).await?)
 }
 
 /// Resolves references of a schema in its document.

@@ -1,12 +1,14 @@
-//! `trueup pause`, `resume`, `restart`, `scale`, `resize` and `rollback`: operations on services.
+//! `trueup pause`, `resume`, `restart`, `scale`, `resize`, `hours` and `rollback`: operations on services.
 //!
 //! With several services each one is accepted or refused on its own.
+
+mod hours;
 
 use std::time::Duration;
 
 use trueup_api::Client;
 use trueup_api::client::{Accepted, ClientError, Terms};
-use trueup_api::service::{AutoscaleBody, ResizeBody, RollbackBody, ScaleBody, Service};
+use trueup_api::service::{AutoscaleBody, HoursBody, ResizeBody, RollbackBody, ScaleBody, Service};
 
 use crate::confirm::Confirmation;
 use crate::connect::context::{Connection, Context};
@@ -16,6 +18,8 @@ use crate::failure::{Exit, Failure, explain};
 use crate::output::human::{count, duration};
 use crate::wait::follow::{Ended, Goal, follow, timed_out};
 use crate::wait::until::Until;
+
+pub use hours::{HoursArgs, hours};
 
 /// Arguments of every operation.
 #[derive(Debug, clap::Args)]
@@ -109,6 +113,7 @@ enum Operation {
     Scale(ScaleBody),
     Autoscale(AutoscaleBody),
     Resize(ResizeBody),
+    Hours(HoursBody),
     Rollback(RollbackBody),
 }
 
@@ -121,6 +126,7 @@ impl Operation {
             Self::Scale(_) => "scale",
             Self::Autoscale(_) => "autoscale",
             Self::Resize(_) => "resize",
+            Self::Hours(_) => "hours",
             Self::Rollback(_) => "rollback",
         }
     }
@@ -128,7 +134,7 @@ impl Operation {
     /// The condition for `--wait`. A paused service is never healthy.
     const fn goal(&self) -> Until {
         match self {
-            Self::Pause => Until::Settled,
+            Self::Pause | Self::Hours(_) => Until::Settled,
             Self::Resume
             | Self::Restart
             | Self::Scale(_)
@@ -152,6 +158,7 @@ impl Operation {
             Self::Scale(body) => client.service_scale(project, id, body, terms).await,
             Self::Autoscale(body) => client.service_autoscale(project, id, body, terms).await,
             Self::Resize(body) => client.service_resize(project, id, body, terms).await,
+            Self::Hours(body) => client.service_hours(project, id, body, terms).await,
             Self::Rollback(body) => client.service_rollback(project, id, body, terms).await,
         }
     }

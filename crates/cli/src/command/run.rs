@@ -97,6 +97,7 @@ async fn manifest(
         plan: args.plan.clone().or_else(|| service.plan.clone()),
         parameters,
         drift: None,
+        active: None,
     })
 }
 

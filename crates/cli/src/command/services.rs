@@ -16,6 +16,7 @@ use crate::connect::context::{Connection, Context};
 use crate::connect::target::resolve;
 use crate::failure::Exit;
 use crate::output::format::Output;
+use crate::output::hours;
 use crate::output::human::age;
 use crate::output::style::{self, Paint};
 use crate::output::table::{Cell, Table};
@@ -190,7 +191,7 @@ pub fn health_cell(service: &Service) -> Cell {
 fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
     let mut heading = vec!["NAME", "PROJECT", "TEMPLATE", "PHASE", "HEALTH", "READY", "GEN", "AGE"];
     if output == Output::Wide {
-        heading.extend(["PLAN", "PODS", "PER MONTH", "CLUSTER", "OBJECTS", "ID"]);
+        heading.extend(["PLAN", "PODS", "PER MONTH", "HOURS", "CLUSTER", "OBJECTS", "ID"]);
     }
     let mut table = Table::new(&heading);
     for service in items {
@@ -198,7 +199,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
             Cell::plain(&service.name),
             Cell::plain(&service.project),
             Cell::plain(&service.template),
-            Cell::new(style::phase(service.status.phase), service.status.phase.into_str()),
+            phase_cell(service, now),
             health_cell(service),
             ready_cell(service),
             Cell::plain(&service.generation.to_string()),
@@ -209,6 +210,7 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
                 Cell::plain(service.plan.as_deref().unwrap_or("-")),
                 Cell::plain(&pods(service)),
                 Cell::plain(service.monthly.as_ref().map_or("-", |monthly| &monthly.text)),
+                Cell::plain(hours::line(service).as_deref().unwrap_or("always")),
                 Cell::plain(&service.cluster),
                 Cell::plain(&format!("{}/{}", service.namespace, service.object_name)),
                 Cell::new(Paint::Faint, &service.id),
@@ -217,6 +219,17 @@ fn services(items: &[Service], now: Timestamp, output: Output) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// The phase; for a service that its hours paused, with the time until they resume it.
+fn phase_cell(service: &Service, now: Timestamp) -> Cell {
+    let phase = service.status.phase;
+    let off = service.schedule.as_ref().filter(|schedule| schedule.off && phase == Phase::Paused);
+    let text = match off.and_then(|schedule| schedule.next_at) {
+        Some(at) => format!("{phase}, on in {}", age(at, now)),
+        None => phase.to_string(),
+    };
+    Cell::new(style::phase(phase), &text)
 }
 
 /// The pods that are ready, of those that the cluster was asked for.

@@ -1,14 +1,17 @@
 //! `trueup status`: the server, its clusters and its services at a glance.
 
+use jiff::Timestamp;
 use serde::Serialize;
+use trueup_api::client::ServiceQuery;
 use trueup_api::cluster::Cluster;
 use trueup_api::overview::{Need, NeedCause};
-use trueup_model::status::Reconciliation;
+use trueup_api::service::Service;
+use trueup_model::status::{Phase, Reconciliation};
 
 use crate::clock;
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::human::{age, clean};
+use crate::output::human::{age, clean, count, moment};
 use crate::output::style::{Paint, Style};
 
 /// Show what needs a person, whether Trueup and its clusters are reachable, and counts of services
@@ -30,6 +33,11 @@ struct Status {
     settled: i64,
     pending: i64,
     diverged: i64,
+    /// How many services are paused by their active hours.
+    asleep: usize,
+    /// When the first of them is resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wakes_at: Option<Timestamp>,
 }
 
 pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
@@ -44,6 +52,15 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
                 .into());
         }
         let overview = client.overview_get().await?;
+        let asleep = asleep(
+            client
+                .every_service(ServiceQuery {
+                    phase: Some(Phase::Paused.to_string()),
+                    ..ServiceQuery::default()
+                })
+                .await?
+                .items,
+        );
         let counts = overview.services;
         let count = |wanted: Reconciliation| {
             counts.reconciliation.get(wanted.into_str()).copied().unwrap_or(0)
@@ -58,6 +75,8 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
             settled: count(Reconciliation::Settled),
             pending: count(Reconciliation::Pending),
             diverged: count(Reconciliation::Diverged),
+            asleep: asleep.len(),
+            wakes_at: asleep.into_iter().flatten().min(),
         })
     };
     let status = context.wait("waiting for Trueup", request).await?;
@@ -67,6 +86,12 @@ pub async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit> {
     // A proposal waits for a person, and nothing is wrong until it is decided.
     let is_wrong = |need: &Need| !matches!(need.cause, NeedCause::Proposal);
     Ok(if status.needs_first.iter().any(is_wrong) { Exit::Failed } else { Exit::Ok })
+}
+
+/// When each service that its active hours paused is resumed.
+fn asleep(paused: Vec<Service>) -> Vec<Option<Timestamp>> {
+    let schedules = paused.into_iter().filter_map(|service| service.schedule);
+    schedules.filter(|schedule| schedule.off).map(|schedule| schedule.next_at).collect()
 }
 
 /// What needs a person: `shop/web  failing, 5m ago: the image cannot be pulled`.
@@ -109,5 +134,11 @@ fn print(context: &Context, status: &Status) -> anyhow::Result<()> {
         "Services: {} ({} settled, {} pending, {} diverged)",
         status.services, status.settled, status.pending, status.diverged
     ))?;
+    if status.asleep > 0 {
+        let next = status.wakes_at.map(|at| format!("; the first resumes at {}", moment(at)));
+        let asleep = count(status.asleep, "service");
+        let next = next.unwrap_or_default();
+        context.terminal.line(&format!("Paused by active hours: {asleep}{next}"))?;
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! An event as one line of text: time, what happened, and details.
 
+use jiff::Timestamp;
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
     AbsenceVerified, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable,
@@ -14,9 +15,9 @@ use trueup_model::event::{
     ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
     ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
     SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated,
-    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
-    wire_source,
+    ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen,
+    SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated, TemplatePublished,
+    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -161,6 +162,15 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         }
         Fact::ServiceUnfrozen(ServiceUnfrozen { principal }) => {
             (Paint::Strong, "unfrozen", requested(principal))
+        }
+        Fact::ServiceScheduledOff(ServiceScheduledOff { until }) => {
+            (Paint::Faint, "hours ended", turned("paused", "resumes", *until))
+        }
+        Fact::ServiceScheduledOn(ServiceScheduledOn { until }) => {
+            (Paint::Good, "hours began", turned("resumed", "pauses", *until))
+        }
+        Fact::ServiceScheduleRefused(ServiceScheduleRefused { why }) => {
+            (Paint::Bad, "not resumed", format!("its active hours began, but {why}"))
         }
         Fact::PlatformFrozen(PlatformFrozen { cluster, reason, principal }) => {
             (Paint::Strong, "frozen", format!("{}{reason}{}", within(cluster), by(principal)))
@@ -327,6 +337,14 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::SecretDeleted(SecretDeleted { name, version, principal }) => {
             (Paint::Strong, "secret deleted", entry(name, *version, principal))
         }
+    }
+}
+
+/// What active hours did, and when they do the next thing.
+fn turned(now: &str, next: &str, at: Option<Timestamp>) -> String {
+    match at {
+        Some(at) => format!("{now} by its active hours; it {next} at {}", moment(at)),
+        None => format!("{now} by its active hours"),
     }
 }
 

@@ -7,6 +7,7 @@ use trueup_api::preview::{
 use trueup_api::quota::Quota;
 
 use crate::connect::context::Context;
+use crate::output::hours;
 use crate::output::human::{clean, cores, count, memory};
 use crate::output::style::{Paint, Style};
 
@@ -30,8 +31,15 @@ pub fn lines(subject: &str, preview: &Preview, style: Style) -> Vec<String> {
     for unit in &preview.units {
         lines.extend(unit_lines(unit, style));
     }
+    lines.extend(saving(preview).map(|saving| format!("  {saving}")));
     lines.extend(preview.quota.as_ref().map(|quota| format!("  {}", quota_line(quota))));
     lines
+}
+
+/// What the active hours of a service save.
+pub fn saving(preview: &Preview) -> Option<String> {
+    let schedule = preview.result.as_ref()?.get("schedule")?.clone();
+    hours::saving(&serde_json::from_value(schedule).ok()?)
 }
 
 /// The number of changed units by kind, in the order shown.

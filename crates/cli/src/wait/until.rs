@@ -12,6 +12,8 @@ use trueup_model::observation::Cause;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase, Reconciliation};
 
+use crate::output::hours::next;
+
 /// A condition to wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -90,7 +92,11 @@ impl Until {
             return WaitResult::Never { why, hint };
         }
         if service.desired == DesiredState::Paused && *self == Self::Healthy {
-            let why = format!("{name} is paused: it has no pods that could be healthy");
+            let hours = service.schedule.as_ref().filter(|schedule| schedule.off).and_then(next);
+            let why = match hours {
+                Some(next) => format!("{name} is paused by its active hours: it {next}"),
+                None => format!("{name} is paused: it has no pods that could be healthy"),
+            };
             let hint = format!("start them with `trueup resume {name}`");
             return WaitResult::Never { why, hint };
         }

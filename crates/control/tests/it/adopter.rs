@@ -28,6 +28,7 @@ impl Rig {
             plan: None,
             parameters: Map::from_iter([("image".to_owned(), json!("web:1"))]),
             drift,
+            active: None,
         };
         let (owner, web) = (self.db.owner(), name("web"));
         let context = RequestContext::new(&owner, None);

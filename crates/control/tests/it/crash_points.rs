@@ -264,6 +264,7 @@ impl Client {
                     plan: None,
                     parameters,
                     drift: DriftPolicy::default(),
+                    active: None,
                 };
                 let name = name("web");
                 let wanted = ServiceRequest::declare("shop", &name, &request);

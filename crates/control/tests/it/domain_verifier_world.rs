@@ -226,6 +226,7 @@ impl World {
             plan: None,
             parameters: web.parameters.clone(),
             drift: DriftPolicy::default(),
+            active: None,
         };
         let wanted = ServiceRequest::declare("shop", &web.name, &request);
         db.app.accept_service(theirs, &wanted, &context, now).await.expect("a service should be");

@@ -1,5 +1,6 @@
 //! The loops on a real Postgres and a cluster in memory.
 
+mod active_hours;
 mod adopter;
 mod anchor;
 mod crash_points;

@@ -24,6 +24,7 @@ fn web(image: &str) -> AdmissionRequest {
         plan: None,
         parameters,
         drift: DriftPolicy::default(),
+        active: None,
     }
 }
 

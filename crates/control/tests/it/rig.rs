@@ -159,8 +159,13 @@ impl Rig {
         let context = RequestContext::new(&owner, None);
         let parameters: Map<String, Value> = Map::from_iter([("image".to_owned(), json!(image))]);
         let template = "web@1".parse().expect("a template should be named");
-        let request =
-            AdmissionRequest { template, plan: None, parameters, drift: DriftPolicy::default() };
+        let request = AdmissionRequest {
+            template,
+            plan: None,
+            parameters,
+            drift: DriftPolicy::default(),
+            active: None,
+        };
         let name = name(service);
         let wanted = ServiceRequest::declare("shop", &name, &request);
         let accepted =

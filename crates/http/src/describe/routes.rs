@@ -83,6 +83,7 @@ fn service_operations() -> OpenApiRouter<AppState> {
         .routes(routes!(operation::service_scale))
         .routes(routes!(operation::service_autoscale))
         .routes(routes!(operation::service_resize))
+        .routes(routes!(operation::service_hours))
         .routes(routes!(operation::service_rollback))
         .routes(routes!(operation::service_force_delete))
         .routes(routes!(freeze::service_freeze))

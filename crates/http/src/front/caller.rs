@@ -88,7 +88,8 @@ impl FromRequestParts<AppState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Failure> {
         let Scope(caller) = Scope::from_request_parts(parts, state).await?;
         if caller.org == PLATFORM && !parts.headers.contains_key(ORG) {
-            let detail = "a role of the platform needs an org: name one in the header `Trueup-Org`";
+            let detail = "a role of the platform needs an org: name one with `--org` (the header \
+                          `Trueup-Org`)";
             return Err(Failure::new(Code::BadRequest, detail));
         }
         Ok(caller)

@@ -103,7 +103,7 @@ async fn tenant(parts: &mut Parts, state: &AppState) -> Answer<Caller> {
     let caller = Caller::from_request_parts(parts, state).await?;
     if caller.org == PLATFORM {
         let detail = "the platform's own org has no projects, services or quota; name a tenant's \
-                      org in the header `Trueup-Org`";
+                      org with `--org` (the header `Trueup-Org`)";
         return Err(Failure::new(Code::BadRequest, detail));
     }
     Ok(caller)

@@ -6,7 +6,7 @@ use crate::drift::diverged;
 use crate::front::{Front, VIEWER, WEB};
 
 fn field<'a>(comparison: &'a Value, name: &str) -> &'a Value {
-    let fields = comparison["fields"].as_array().unwrap();
+    let fields = comparison["fields"].as_array().expect("fields are a list");
     fields.iter().find(|field| field["field"] == name).unwrap_or(&Value::Null)
 }
 

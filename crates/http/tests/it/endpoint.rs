@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::front::{DEVELOPER, Front, STRANGER, VIEWER, WEB};
+use crate::front::{DEVELOPER, Front, OPERATOR, STRANGER, VIEWER, WEB};
 
 const LIST: &str = "/v1/projects/shop/endpoints";
 
@@ -26,6 +26,24 @@ async fn an_endpoint_is_opened_listed_and_closed() {
         left["items"][0]["state"], "closing",
         "its port is reserved until its absence is observed"
     );
+}
+
+#[tokio::test]
+async fn address_of_the_nodes_is_part_of_what_a_customer_gets() {
+    let front = Front::with_web().await;
+    let path = format!("{WEB}/endpoints/public");
+    let open = front.put(&path).json(&json!({"port": "http"})).send().await.json();
+    assert_eq!(open.get("address"), None, "nobody said where the nodes are");
+    let routing = "/v1/clusters/test/routing";
+    for bad in ["Play.example.org", "play.example.org:80", "", "a b"] {
+        let wrong = front.put(routing).token(OPERATOR).json(&json!({"address": bad}));
+        wrong.send().await.must_be(422, "TU1201");
+    }
+    let wanted = json!({"address": "play.example.org"});
+    let set = front.put(routing).token(OPERATOR).json(&wanted).send().await;
+    assert_eq!((set.status, set.json()), (StatusCode::OK, wanted));
+    let listed = front.get(LIST).token(VIEWER).send().await.json();
+    assert_eq!(listed["items"][0]["address"], "play.example.org:30000");
 }
 
 #[tokio::test]

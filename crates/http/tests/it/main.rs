@@ -2,6 +2,7 @@
 
 // Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
+mod active_hours;
 mod comparison;
 #[cfg(test)]
 mod coverage;

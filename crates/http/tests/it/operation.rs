@@ -95,11 +95,12 @@ async fn rollback_without_target_stops_at_a_change_of_variables() {
     let back = |body: Value| front.post(&act("rollback")).json(&body).send();
     let refused = back(json!({})).await.must_be(422, "TU1201");
     let said = refused["errors"][0]["message"].as_str().unwrap();
-    assert!(said.contains("variables, secrets, endpoints or domains"), "{said}");
+    assert!(said.contains("variables, secrets, endpoints, domains or active hours"), "{said}");
     let named = back(json!({"to": 1})).await;
     assert_eq!((named.status, &named.json()["generation"]), (StatusCode::ACCEPTED, &json!(4)));
-    // The last change is now a rollback, which can be undone.
-    assert_eq!(back(json!({})).await.status, StatusCode::ACCEPTED);
+    // That restored the first release: there is none before it, and it never returns to what it undid.
+    back(json!({})).await.must_be(422, "TU1201");
+    assert_eq!(back(json!({"to": 2})).await.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]

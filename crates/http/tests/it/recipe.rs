@@ -105,6 +105,9 @@ pub(crate) const RECIPES: &[Recipe] = &[
     needs("service_scale", &[ManageServices]).with(|| json!({"replicas": 2})),
     needs("service_autoscale", &[ManageServices]).with(|| json!({"min": 1, "max": 3})),
     needs("service_resize", &[ManageServices]).with(|| json!({"plan": "medium"})),
+    needs("service_hours", &[ManageServices]).with(|| {
+        json!({"active": {"zone": "Europe/Berlin", "windows": [{"from": "08:00", "to": "20:00"}]}})
+    }),
     needs("service_rollback", &[ManageServices]).with(|| json!({"to": 1})),
     needs("service_force_delete", &[ManageProjects, ManageServices])
         .with(|| json!({"reason": "the node burnt", "generation": 2})),

@@ -1,5 +1,6 @@
 //! Facts about services.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,4 +65,27 @@ pub struct ServiceFrozen {
 pub struct ServiceUnfrozen {
     /// Who requested it.
     pub principal: String,
+}
+
+/// A service was paused by its active hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceScheduledOff {
+    /// When it is resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// A service was resumed by its active hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceScheduledOn {
+    /// When it is paused again; absent if its hours were removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// A service was not resumed at the beginning of its active hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceScheduleRefused {
+    /// Why: its org has no budget for it.
+    pub why: String,
 }

@@ -2,6 +2,7 @@
 
 mod rollback;
 
+use trueup_model::active_hours::ActiveHours;
 use trueup_model::name::Name;
 use trueup_model::plan::Plan;
 use trueup_model::release::Release;
@@ -42,6 +43,11 @@ pub enum ServiceOperation {
         /// The new plan.
         plan: Name,
     },
+    /// Change its active hours.
+    Hours {
+        /// When it runs; none for always.
+        active: Option<ActiveHours>,
+    },
     /// Roll back to an earlier generation.
     Rollback {
         /// Which generation; without one, the last with a different spec.
@@ -67,6 +73,7 @@ impl ServiceOperation {
             Self::Scale { .. } => "scale",
             Self::Autoscale { .. } => "autoscale",
             Self::Resize { .. } => "resize",
+            Self::Hours { .. } => "hours",
             Self::Rollback { .. } => "rollback",
             Self::Delete => "delete",
             Self::ForceDelete { .. } => "force-delete",
@@ -128,6 +135,7 @@ pub fn ask(
             }
         }
         ServiceOperation::Resize { plan } => request.plan = Some(plan.clone()),
+        ServiceOperation::Hours { active } => request.active.clone_from(active),
         ServiceOperation::Pause
         | ServiceOperation::Resume
         | ServiceOperation::Restart
@@ -160,15 +168,21 @@ pub fn act(action: &ServiceOperation, context: OperationContext<'_>) -> Result<A
             // The content stays the same, but the force is a generation of its own.
             return Ok(Admitted::Changed(Box::new(next)));
         }
-        ServiceOperation::Pause => next.desired = DesiredState::Paused,
-        ServiceOperation::Resume => next.desired = DesiredState::Active,
+        // What a person asks for is no longer due to the active hours.
+        ServiceOperation::Pause => {
+            (next.desired, next.scheduled_off) = (DesiredState::Paused, false);
+        }
+        ServiceOperation::Resume => {
+            (next.desired, next.scheduled_off) = (DesiredState::Active, false);
+        }
         ServiceOperation::Restart if current.desired == DesiredState::Paused => {
             return Err(Refused::at("service", "is paused and has no pods; resume it instead"));
         }
         ServiceOperation::Restart => next.spec.restart = next.spec.restart.saturating_add(1),
         ServiceOperation::Scale { .. }
         | ServiceOperation::Autoscale { .. }
-        | ServiceOperation::Resize { .. } => {
+        | ServiceOperation::Resize { .. }
+        | ServiceOperation::Hours { .. } => {
             must_live(Some(current))?;
             let template = template.ok_or_else(|| {
                 Refused::at("template", format!("`{}` is no longer published", current.template))

@@ -5,6 +5,8 @@ use trueup_model::plan::Plan;
 use trueup_model::service::DesiredState;
 use trueup_model::spec::Spec;
 
+use crate::active_hours::WEEK;
+
 /// Hours in a month, as prices are usually quoted: 365 × 24 ÷ 12.
 pub const HOURS_PER_MONTH: i64 = 730;
 
@@ -29,6 +31,30 @@ pub fn hourly(spec: &Spec, desired: DesiredState, plan: &Plan) -> Money {
 #[must_use]
 pub const fn monthly(hourly: Money) -> Money {
     hourly.times(HOURS_PER_MONTH)
+}
+
+/// What a service with active hours costs per month, and how much less that is than without them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The monthly price.
+    pub monthly: Money,
+    /// What the hours save.
+    pub saved: Money,
+}
+
+/// The monthly price of a service that runs so many minutes of each week.
+#[must_use]
+pub fn scheduled(spec: &Spec, minutes_per_week: u32, plan: &Plan) -> Scheduled {
+    let always = monthly(hourly(spec, DesiredState::Active, plan));
+    let paused = monthly(hourly(spec, DesiredState::Paused, plan));
+    let off = i128::from(WEEK.saturating_sub(minutes_per_week));
+    let less = i128::from(always.micros).saturating_sub(i128::from(paused.micros));
+    let saved = less.saturating_mul(off) / i128::from(WEEK);
+    let saved = i64::try_from(saved).unwrap_or(i64::MAX);
+    Scheduled {
+        monthly: always.plus(saved.saturating_neg()),
+        saved: Money { micros: saved, ..always },
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +84,9 @@ mod tests {
             assert_eq!(hourly(&spec, desired, &plan).micros, micros, "{desired:?}");
         }
         assert_eq!(monthly(hourly(&spec, DesiredState::Paused, &plan)).micros, 3000 * 730);
+        // A third of the week: the pods cost a third, the disks all of it.
+        let scheduled = scheduled(&spec, 7 * 24 * 60 / 3, &plan);
+        assert_eq!(scheduled.monthly.micros, (6000 + 3000) * 730);
+        assert_eq!(scheduled.saved.micros, 12_000 * 730);
     }
 }

@@ -14,6 +14,7 @@ fn request(template: &Template, parameters: Value) -> AdmissionRequest {
         plan: None,
         parameters: given::parameters(parameters),
         drift: DriftPolicy::default(),
+        active: None,
     }
 }
 

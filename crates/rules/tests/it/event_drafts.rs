@@ -10,16 +10,16 @@ use trueup_model::event::{
     ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
     DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid,
-    InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued,
-    PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued,
-    ProjectForceQueued, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed,
-    ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally,
-    ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet,
-    ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceUnfrozen,
-    SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated,
-    TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, InvitationCreated,
+    InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved,
+    MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen,
+    ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked,
+    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
+    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
+    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
+    ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff,
+    ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated,
+    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -477,12 +477,15 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::ReconcileChecked(_)
         | Fact::ServiceFrozen(_)
         | Fact::ServiceUnfrozen(_)
+        | Fact::ServiceScheduledOff(_)
+        | Fact::ServiceScheduledOn(_)
+        | Fact::ServiceScheduleRefused(_)
         | Fact::PlatformFrozen(_)
         | Fact::PlatformUnfrozen(_) => return after_controls(fact),
         Fact::FindingOpened(_)
         | Fact::FindingClosed(_)
         | Fact::FindingRemovalRequested(_)
-        | Fact::FindingKept(_) => return after_finding(fact),
+        | Fact::FindingKept(_) => return crate::event_findings::after_finding(fact),
     })
 }
 
@@ -542,6 +545,16 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
         Fact::ReconcileChecked(_) => Fact::ServiceFrozen(ServiceFrozen { reason, principal }),
         Fact::ServiceFrozen(_) => Fact::ServiceUnfrozen(ServiceUnfrozen { principal }),
         Fact::ServiceUnfrozen(_) => {
+            let until = "2026-01-02T08:00:00Z".parse().ok();
+            Fact::ServiceScheduledOff(ServiceScheduledOff { until })
+        }
+        Fact::ServiceScheduledOff(_) => {
+            Fact::ServiceScheduledOn(ServiceScheduledOn { until: None })
+        }
+        Fact::ServiceScheduledOn(_) => {
+            Fact::ServiceScheduleRefused(ServiceScheduleRefused { why: "no budget".to_owned() })
+        }
+        Fact::ServiceScheduleRefused(_) => {
             Fact::PlatformFrozen(PlatformFrozen { cluster, reason, principal })
         }
         Fact::PlatformFrozen(_) => {
@@ -552,24 +565,6 @@ fn after_controls(fact: &Fact) -> Option<Fact> {
             class: FindingClass::Orphan,
             of: Some("svc_01h455vb4pex5vsknk084sn02q".to_owned()),
         }),
-        _ => return None,
-    })
-}
-
-/// The facts about what a sweep found.
-fn after_finding(fact: &Fact) -> Option<Fact> {
-    let key = ResourceKey::new(Kind::ConfigMap, "shop", "left");
-    Some(match fact {
-        Fact::FindingOpened(_) => Fact::FindingRemovalRequested(FindingRemovalRequested {
-            key,
-            principal: "operator".to_owned(),
-        }),
-        Fact::FindingRemovalRequested(_) => {
-            Fact::FindingKept(FindingKept { key, why: "it changed since it was seen".to_owned() })
-        }
-        Fact::FindingKept(_) => {
-            Fact::FindingClosed(FindingClosed { key, why: "removed by operator".to_owned() })
-        }
         _ => return None,
     })
 }

@@ -85,6 +85,8 @@ pub(crate) fn accepted(template: &Template, given: Value) -> Service {
         spec: spec(template, &given),
         parameters: given,
         drift: DriftPolicy::default(),
+        active: None,
+        scheduled_off: false,
         desired: DesiredState::Active,
         generation: 1,
         accepted_at: at(0),

@@ -3,6 +3,7 @@
 //! `world` simulates an API server, so that plans run until they converge. The behaviour of a real
 //! server is tested by the executor's contract suite.
 
+mod active_hours;
 mod admission;
 #[cfg(test)]
 mod adoption;
@@ -31,6 +32,7 @@ mod entries;
 #[cfg(test)]
 mod envelope;
 mod event_drafts;
+mod event_findings;
 mod exact;
 mod forbidden;
 mod former;

@@ -38,6 +38,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (25, "billing", include_str!("../../migrations/0025_billing.sql")),
     (26, "people", include_str!("../../migrations/0026_people.sql")),
     (27, "divergence retention", include_str!("../../migrations/0027_divergence_retention.sql")),
+    (28, "active_hours", include_str!("../../migrations/0028_active_hours.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

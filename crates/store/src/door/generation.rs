@@ -8,6 +8,7 @@ use trueup_model::order::Unit;
 use trueup_model::quota::Amounts;
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
+use trueup_rules::active_hours;
 
 use super::write::Write;
 use super::{Refusal, budget};
@@ -87,14 +88,23 @@ async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
     Err(Refusal::OverQuota { more: wanted.less(held), quota })
 }
 
+/// When the active hours of a service change something next.
+fn next_edge(service: &Service) -> Option<Timestamp> {
+    active_hours::next_edge(service.active.as_ref()?, service.accepted_at).map(|edge| edge.at)
+}
+
 async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     sqlx::query(
         "insert into services (id, org_id, project_id, name, cluster_id, object_name, template_name,
                                template_version, parameters, spec, desired, generation, accepted_at,
-                               created_at, plan_name, drift)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                               created_at, plan_name, drift, active_hours, scheduled_off, schedule_at)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
          on conflict (id) do update set template_version = $8, parameters = $9, spec = $10,
-             desired = $11, generation = $12, accepted_at = $13, plan_name = $15, drift = $16",
+             desired = $11, generation = $12, accepted_at = $13, plan_name = $15, drift = $16,
+             active_hours = $17, scheduled_off = $18,
+             -- An edge that is due is not lost by another change.
+             schedule_at = case when services.active_hours is distinct from $17 then $19
+                           else services.schedule_at end",
     )
     .bind(service.id.uuid())
     .bind(service.org.uuid())
@@ -112,6 +122,9 @@ async fn upsert(tx: &mut Tx, service: &Service) -> Result<(), Error> {
     .bind(sql(service.created_at))
     .bind(service.spec.plan.as_ref().map(Name::as_str))
     .bind(json(&service.drift))
+    .bind(service.active.as_ref().map(json))
+    .bind(service.scheduled_off)
+    .bind(next_edge(service).map(sql))
     .execute(&mut **tx)
     .await?;
     Ok(())

@@ -10,6 +10,7 @@ use trueup_model::service::Service;
 use trueup_rules::admit::AdmissionRequest;
 use trueup_rules::admit::operation::ServiceOperation;
 
+use super::active_hours::record_turn;
 use super::generation::Act;
 use super::project::declare;
 use super::write::Write;
@@ -115,6 +116,9 @@ async fn accept(
         let act = Act { word: wanted.change.word(), preview: wanted.preview };
         write.record_generation(&decided.after, act).await?;
         record_force(&mut write, &decided.after, &wanted.change).await?;
+        if let Some(turn) = decided.turn {
+            record_turn(&mut write, &decided.after, turn).await?;
+        }
     }
     if let Some(valid) = &valid {
         valid.check(&mut write.tx, &decided.after).await?;

@@ -68,6 +68,7 @@ async fn newer(stage: &Stage) {
     crate::life_newer::drift(stage).await;
     crate::life_newer::money(stage).await;
     crate::life_people::people(stage).await;
+    crate::life_newer::hours(stage).await;
 }
 
 pub(crate) fn operator(stage: &Stage) -> Principal {

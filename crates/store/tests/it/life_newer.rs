@@ -217,3 +217,10 @@ async fn gap(stage: &Stage, object: &str) {
     .await
     .unwrap();
 }
+
+/// A service that its active hours paused.
+pub(crate) async fn hours(stage: &Stage) {
+    let request = AdmissionRequest { active: Some(crate::active_hours::day()), ..web("nginx:1") };
+    let row = stage.try_declare("sleeping", &request, None, 99).await.unwrap().row;
+    assert!(row.service.scheduled_off);
+}

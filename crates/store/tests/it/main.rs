@@ -3,6 +3,7 @@
 
 // Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
+mod active_hours;
 mod bootstrap;
 #[cfg(test)]
 mod budget;

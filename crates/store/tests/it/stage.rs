@@ -37,6 +37,7 @@ pub(crate) fn web(image: &str) -> AdmissionRequest {
         plan: None,
         parameters: Map::from_iter([("image".to_owned(), json!(image))]),
         drift: DriftPolicy::default(),
+        active: None,
     }
 }
 

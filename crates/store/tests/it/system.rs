@@ -352,6 +352,9 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     worker.lane_loads(cluster).await.unwrap();
     worker.find_freeze(cluster).await.unwrap();
     worker.next_dns_check().await.unwrap();
+    worker.next_schedule(cluster).await.unwrap();
+    worker.due_schedules(cluster, at(12), 9).await.unwrap();
+    worker.rearm_schedules(cluster, at(12)).await.unwrap();
     worker.overdue_deletes(cluster, at(12)).await.unwrap();
     worker.record_watches(lease, &Freshness::all_at(at(13))).await.unwrap();
     worker.freshness(cluster).await.unwrap();

@@ -9,6 +9,7 @@ export type Operation =
   | "pause"
   | "resume"
   | "rollback"
+  | "hours"
   | "freeze"
   | "unfreeze"
   | "reconcile"

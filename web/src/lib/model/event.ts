@@ -54,6 +54,12 @@ function request(data: EventData, event: CloudEvent): Sentence | undefined {
       return strong("frozen", data.reason);
     case "ServiceUnfrozen":
       return strong("unfrozen", "");
+    case "ServiceScheduledOff":
+      return { role: "neutral", what: "hours ended", detail: `paused by its active hours${data.until ? `; it resumes at ${data.until}` : ""}` };
+    case "ServiceScheduledOn":
+      return strong("hours began", `resumed by its active hours${data.until ? `; it pauses at ${data.until}` : ""}`);
+    case "ServiceScheduleRefused":
+      return { role: "bad", what: "not resumed", detail: `its active hours began, but ${data.why}` };
     case "PlatformFrozen":
       return strong("frozen", `${data.cluster ? `cluster ${data.cluster}, ` : ""}${data.reason}`);
     case "PlatformUnfrozen":

@@ -8,6 +8,7 @@ export interface Manifest {
   plan?: string;
   parameters?: Record<string, unknown>;
   drift?: unknown;
+  active?: unknown;
 }
 
 /** The manifest as YAML. Strings are quoted where another reader could take them for something else. */

@@ -16,20 +16,20 @@ use crate::admit::{
 };
 
 /// Operations whose changes are not part of a release's spec.
-const OUTSIDE_OF_SPEC: [&str; 3] = ["configure", "endpoint", "domain"];
+const OUTSIDE_OF_SPEC: [&str; 4] = ["configure", "endpoint", "domain", "hours"];
 
 /// Whether a rollback without a generation would undo the last change.
 ///
 /// It restores the last spec that differs, so it must not skip a change that is not in the spec.
 ///
 /// # Errors
-/// The last change was to variables, secrets, endpoints or domains.
+/// The last change was to variables, secrets, endpoints, domains or active hours.
 pub fn undoes(last: Option<&str>) -> Result<(), Refused> {
     if last.is_none_or(|action| !OUTSIDE_OF_SPEC.contains(&action)) {
         return Ok(());
     }
-    let message = "is required: the last change was to variables, secrets, endpoints or domains, which a \
-                   rollback does not restore. Set them back, or name a generation to restore its \
+    let message = "is required: the last change was to variables, secrets, endpoints, domains or active hours, \
+                   which a rollback does not restore. Set them back, or name a generation to restore its \
                    spec; `trueup get releases` lists them";
     Err(Refused::at("to", message))
 }
@@ -81,8 +81,10 @@ pub(super) fn rolled_back(
         template: release.template.clone(),
         parameters: release.parameters.clone(),
         drift: current.drift.clone(),
+        active: current.active.clone(),
         spec: release.spec.clone(),
         desired: current.desired,
+        scheduled_off: current.scheduled_off,
     };
     next.spec.restart = current.spec.restart;
     // As in a declaration: only the plan chooses the nodes.
@@ -115,6 +117,7 @@ fn errors(
         plan: next.spec.plan.clone(),
         parameters: next.parameters.clone(),
         drift: next.drift.clone(),
+        active: next.active.clone(),
     };
     let mut errors = forbidden_changes(&request, template, current);
     errors.extend(plan_error(release, plan, current));

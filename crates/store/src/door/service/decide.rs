@@ -1,10 +1,12 @@
 //! Decides a change of a service under its lock; nothing is recorded yet.
 
 use jiff::Timestamp;
+use trueup_model::active_hours::Turn;
 use trueup_model::id::ServiceId;
 use trueup_model::name::Name;
 use trueup_model::project::Project;
 use trueup_model::service::{DesiredState, Service};
+use trueup_rules::active_hours::settle;
 use trueup_rules::admit::operation::{self, OperationContext, ServiceOperation, act};
 use trueup_rules::admit::{AdmissionContext, Admitted, ReleaseSpec, admit, wanted_plan};
 use trueup_rules::render::names;
@@ -25,6 +27,8 @@ pub(super) struct Decided {
     /// The next generation, or the current one if nothing changed.
     pub(super) after: Service,
     pub(super) changed: bool,
+    /// What new active hours do at once.
+    pub(super) turn: Option<Turn>,
 }
 
 /// Locks the service and asks the rules. A new service gets the id of its preview, if there is one.
@@ -66,11 +70,14 @@ pub(super) async fn decide(
             (Some(current), if over { Admitted::Unchanged } else { admitted })
         }
     };
+    let mut turn = None;
     let (after, changed) = match (admitted, &before, &wanted.change) {
-        (Admitted::Changed(release), Some(before), _) => {
+        (Admitted::Changed(mut release), Some(before), _) => {
+            turn = settle(&mut release, Some(before), now);
             (next_release(before, *release, now), true)
         }
-        (Admitted::Changed(release), None, ServiceChange::Declare(name, _)) => {
+        (Admitted::Changed(mut release), None, ServiceChange::Declare(name, _)) => {
+            turn = settle(&mut release, None, now);
             (first(&project, name, planned.unwrap_or_else(|| new_id(now)), *release, now), true)
         }
         (Admitted::Unchanged, Some(before), _) => (before.clone(), false),
@@ -80,7 +87,7 @@ pub(super) async fn decide(
     if changed && after.desired != DesiredState::Deleted {
         check_generated_secrets(&mut write.tx, &after).await?;
     }
-    Ok(Decided { after, changed })
+    Ok(Decided { after, changed, turn })
 }
 
 async fn decide_action(
@@ -102,6 +109,7 @@ async fn decide_action(
         | ServiceOperation::Scale { .. }
         | ServiceOperation::Autoscale { .. }
         | ServiceOperation::Resize { .. }
+        | ServiceOperation::Hours { .. }
         | ServiceOperation::Delete
         | ServiceOperation::ForceDelete { .. } => None,
     };
@@ -153,8 +161,10 @@ fn first(
         template: release.template,
         parameters: release.parameters,
         drift: release.drift,
+        active: release.active,
         spec: release.spec,
         desired: release.desired,
+        scheduled_off: release.scheduled_off,
         generation: 1,
         accepted_at: now,
         created_at: now,
@@ -167,8 +177,10 @@ fn next_release(current: &Service, release: ReleaseSpec, now: Timestamp) -> Serv
         template: release.template,
         parameters: release.parameters,
         drift: release.drift,
+        active: release.active,
         spec: release.spec,
         desired: release.desired,
+        scheduled_off: release.scheduled_off,
         ..next(current.clone(), now)
     }
 }
