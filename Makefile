@@ -17,7 +17,7 @@ GO := cd local/kube && CGO_ENABLED=0 GOFLAGS="-mod=readonly -buildvcs=false" GOW
 # Without cmd/trueup-kube: to vet it takes all of Kubernetes, and its build type-checks it.
 GO_PACKAGES := ./internal/... ./cmd/trueup-sample
 
-.PHONY: help up down test plans soak fuzz screens bench check fmt
+.PHONY: help up down test plans soak fuzz screens bench audit check fmt
 
 help: ## Say what there is, and how the last test run ended
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -73,6 +73,9 @@ bench: ## Measure the release binary beside its floors; BENCH=idle for one of th
 	$(CARGO_TARGET_DIR)/release/trueup local build
 	$(CARGO_TARGET_DIR)/release/trueup-bench $(BENCH)
 	$(CARGO) run --locked --release -p trueup-http --example watchers
+
+audit: ## Check licences, bans and sources of the dependencies; ADVISORIES=PATH for known vulnerabilities
+	@scripts/audit $(ADVISORIES)
 
 check: ## Format, lints, docs
 	@scripts/toolchain --with-go

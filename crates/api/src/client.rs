@@ -61,6 +61,7 @@ impl Client {
     /// When the URL or the token is malformed. Nothing is sent yet.
     pub fn new(base_url: &str, token: &str) -> Result<Self, ClientError> {
         let url = address(base_url)?;
+        check_encrypted(&url, std::env::var_os(PLAIN_HTTP).is_some())?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             ClientError::Protocol(
                 "the token contains invalid characters. Copy it again, without line breaks"
@@ -268,6 +269,20 @@ fn address(text: &str) -> Result<Url, ClientError> {
     })
 }
 
+/// Set to send tokens unencrypted, for example within a cluster.
+const PLAIN_HTTP: &str = "TRUEUP_PLAIN_HTTP";
+
+/// Refuses to send tokens and passwords unencrypted over a network.
+fn check_encrypted(url: &Url, allowed: bool) -> Result<(), ClientError> {
+    if url.scheme() == "https" || is_here(url) || allowed {
+        return Ok(());
+    }
+    Err(ClientError::Protocol(format!(
+        "{url} is not encrypted, so everybody on the way could read the token. Use https://, or set \
+         {PLAIN_HTTP}=1 if nobody else is on that network"
+    )))
+}
+
 /// Whether a status reports a change: 202 for one that must converge, 201 for a new object.
 pub(crate) fn is_change(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::CREATED)
@@ -319,6 +334,23 @@ mod tests {
             let error = Client::new(address, "t").unwrap_err();
             assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
         }
+    }
+
+    /// L2: a token is sent encrypted, or does not leave this machine.
+    #[test]
+    fn tokens_are_not_sent_unencrypted_over_a_network() {
+        for (address, sent) in [
+            ("http://127.0.0.1:7070", true),
+            ("https://trueup.example", true),
+            ("http://trueup.example", false),
+            ("http://10.0.0.7:7070", false),
+        ] {
+            let url = Url::parse(address).unwrap();
+            assert_eq!(check_encrypted(&url, false).is_ok(), sent, "{address}");
+            assert!(check_encrypted(&url, true).is_ok());
+        }
+        let error = Client::new("http://trueup.example", "canary").unwrap_err().to_string();
+        assert!(error.contains("https://") && !error.contains("canary"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! so that the model can change without changing what clients see.
 
 pub mod access;
+pub mod audit;
 pub mod billing;
 pub mod budget;
 pub mod client;

@@ -39,6 +39,10 @@ pub struct PlanManifest {
     #[serde(default)]
     #[schema(value_type = PlanGpus)]
     pub gpus: u32,
+    /// Mebibytes of the node's disk per pod; if omitted, the limit of the project's pods.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schema(value_type = PlanGpus)]
+    pub ephemeral_mib: u32,
     /// The price of one pod per hour, in millionths of the currency.
     #[schema(example = 6000)]
     #[schema(value_type = Micros)]
@@ -64,6 +68,11 @@ pub struct PlanManifest {
     pub effective_from: Option<Timestamp>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to such functions")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A plan as it is shown, with the price that holds now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
@@ -78,6 +87,10 @@ pub struct Plan {
     pub memory_mib: u32,
     /// Whole GPUs per pod.
     pub gpus: u32,
+    /// Mebibytes of the node's disk per pod; 0 for the limit of the project's pods.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ephemeral_mib: u32,
     /// The class of nodes that its pods run on; null for any node.
     #[schema(value_type = Option<Name>)]
     pub nodes: Option<String>,

@@ -11,7 +11,8 @@ use crate::schema::ResourceAmount;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
-    "services": 200, "cpu_millis": 100_000, "memory_mib": 262_144, "storage_gib": 2000, "gpus": 8
+    "services": 200, "cpu_millis": 100_000, "memory_mib": 262_144, "storage_gib": 2000, "gpus": 8,
+    "projects": 100, "endpoints": 100
 }))]
 pub struct Amounts {
     /// Services that are not being deleted.
@@ -34,6 +35,22 @@ pub struct Amounts {
     #[schema(example = 8)]
     #[schema(value_type = ResourceAmount)]
     pub gpus: i64,
+    /// Projects whose absence is not verified. If left out, 100.
+    #[serde(default = "default_projects")]
+    #[schema(example = 100, value_type = ResourceAmount)]
+    pub projects: i64,
+    /// Endpoints over all projects. If left out, 100.
+    #[serde(default = "default_endpoints")]
+    #[schema(example = 100, value_type = ResourceAmount)]
+    pub endpoints: i64,
+}
+
+const fn default_projects() -> i64 {
+    model::Amounts::DEFAULT_PROJECTS
+}
+
+const fn default_endpoints() -> i64 {
+    model::Amounts::DEFAULT_ENDPOINTS
 }
 
 /// The quota of an org: limit, usage and what is left.

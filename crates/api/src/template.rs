@@ -85,6 +85,10 @@ pub struct TemplateSpec {
     pub generated_secrets: Option<Vec<String>>,
     /// The resources of each pod of a service without a plan.
     pub resources: TemplateResources,
+    /// Whether containers cannot write to their image's files, only to the disk and the scratch space.
+    pub read_only_root: Option<bool>,
+    /// Folders that can be written to and are empty in each new pod.
+    pub scratch: Option<Vec<TemplateScratch>>,
     /// A disk per pod; the runs of a cron or a job share one.
     pub volume: Option<TemplateVolume>,
     /// How readiness is checked on the first port. Without a probe, a running pod is a ready pod.
@@ -112,6 +116,17 @@ pub struct TemplateResources {
     pub memory_mib: u32,
     /// Whole GPUs.
     pub gpus: Option<u32>,
+    /// Mebibytes of the node's disk; if left out, the limit of the project's pods.
+    pub ephemeral_mib: Option<u32>,
+}
+
+/// A folder on the node's disk, as long as the pod lives.
+#[derive(Debug, ToSchema)]
+pub struct TemplateScratch {
+    /// The mount path.
+    pub path: String,
+    /// How much it may hold, in MiB.
+    pub size_mib: u32,
 }
 
 /// A disk.

@@ -22,13 +22,14 @@ const ACTIVE_FIELDS: [&str; 2] = ["zone", "windows"];
 const WINDOW_FIELDS: [&str; 3] = ["days", "from", "to"];
 const DRIFT_FIELDS: [&str; 3] = ["verdict", "adopt", "rules"];
 const DRIFT_RULE_FIELDS: [&str; 3] = ["kind", "path", "verdict"];
-const PLAN_FIELDS: [&str; 12] = [
+const PLAN_FIELDS: [&str; 13] = [
     "kind",
     "name",
     "summary",
     "cpu_millis",
     "memory_mib",
     "gpus",
+    "ephemeral_mib",
     "hourly_micros",
     "disk_gib_hourly_micros",
     "currency",
@@ -369,7 +370,7 @@ name: shop
     fn every_field_of_the_api_is_known() {
         let plan = json!({
             "kind": "Plan", "name": "fast", "summary": "Fast.", "cpu_millis": 250,
-            "memory_mib": 256, "gpus": 0, "hourly_micros": 1, "disk_gib_hourly_micros": 1,
+            "memory_mib": 256, "gpus": 0, "ephemeral_mib": 1, "hourly_micros": 1, "disk_gib_hourly_micros": 1,
             "currency": "EUR", "nodes": "fast", "retired": false,
             "effective_from": "2026-03-01T00:00:00Z",
         });

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use trueup_cluster::{Executor, Why};
 use trueup_model::order::{Order, Unit};
 use trueup_model::report::{Outcome, Report};
+use trueup_model::secret::MasterKey;
 use trueup_model::wake::Claimed;
 use trueup_model::{Clock, crash};
 use trueup_rules::envelope::Decryptor;
@@ -50,7 +51,7 @@ pub(crate) struct Driver {
     /// What the executor was given, for the order check.
     pub(crate) given: GivenOrders,
     pub(crate) meter: ServiceMeter,
-    pub(crate) master_key: [u8; 32],
+    pub(crate) master_key: MasterKey,
     pub(crate) decryptor: Decryptor,
     /// For orders that never reach the executor.
     pub(crate) reports: mpsc::Sender<Report>,

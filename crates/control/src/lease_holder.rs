@@ -14,6 +14,7 @@ use trueup_cluster::{Cluster, Executor, Fence, InFlightWindow, Notices, Parts};
 use trueup_model::cluster::Freshness;
 use trueup_model::freeze::Freeze;
 use trueup_model::report::Report;
+use trueup_model::secret::MasterKey;
 use trueup_model::usage::GapPolicy;
 use trueup_model::{Clock, ClusterId, crash};
 use trueup_rules::envelope::Decryptor;
@@ -66,7 +67,7 @@ pub struct LeaseHolder {
     /// lease to expire.
     pub holder: String,
     /// The key that generated secrets and proofs are derived from.
-    pub master_key: [u8; 32],
+    pub master_key: MasterKey,
     /// Decrypts the secrets that users set.
     pub decryptor: Decryptor,
     /// What a time without observation costs.
@@ -179,7 +180,7 @@ impl LeaseHolder {
         let meter = ServiceMeter::new(self.metrics.clone(), self.cluster_id);
         let parts = Parts {
             cluster: Arc::new(Contacted::new(Arc::clone(&self.cluster), contact.clone())),
-            proofs: ProofKey::new(&self.master_key, self.cluster_id),
+            proofs: ProofKey::new(self.master_key.reveal(), self.cluster_id),
             fence: Arc::clone(&acquired.fence),
             clock: Arc::clone(&self.clock),
             observer: format!("executor/{}", self.holder),
@@ -226,7 +227,7 @@ impl LeaseHolder {
             executor: Arc::clone(&executor),
             given: given.clone(),
             meter: meter.clone(),
-            master_key: self.master_key,
+            master_key: self.master_key.clone(),
             decryptor: self.decryptor.clone(),
             reports: reports_in,
         };
@@ -236,7 +237,7 @@ impl LeaseHolder {
             metrics: self.metrics.clone(),
             lease,
             executor: Arc::clone(&executor),
-            master_key: self.master_key,
+            master_key: self.master_key.clone(),
             decryptor: self.decryptor.clone(),
         };
         loops.spawn(preview_filler.run());

@@ -13,6 +13,7 @@ use futures::future::join_all;
 use trueup_cluster::{DryRunError, Executor};
 use trueup_model::Clock;
 use trueup_model::order::Order;
+use trueup_model::secret::MasterKey;
 use trueup_rules::envelope::Decryptor;
 use trueup_store::{Error, Lease, PendingPreview, PreviewResult, Worker};
 
@@ -35,7 +36,7 @@ pub(crate) struct PreviewFiller {
     pub(crate) metrics: Metrics,
     pub(crate) lease: Lease,
     pub(crate) executor: Arc<Executor>,
-    pub(crate) master_key: [u8; 32],
+    pub(crate) master_key: MasterKey,
     pub(crate) decryptor: Decryptor,
 }
 

@@ -27,6 +27,7 @@ use trueup_http::{
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
+use trueup_rules::event::checkpoint::CheckpointKey;
 use trueup_rules::password::Cost;
 use trueup_store::{DbClock, Signals};
 use trueup_testkit::test_db::TestDb;
@@ -56,6 +57,7 @@ async fn main() -> anyhow::Result<()> {
         billing: Arc::default(),
         spend: SpendCache::default(),
         dashboard: Dashboard::default(),
+        checkpoints: Arc::new(CheckpointKey::new(&[7; 32])),
     });
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let began = Instant::now();

@@ -4,6 +4,7 @@
 //! nor the control loops. `describe::routes` lists every operation.
 
 mod access;
+mod audit;
 mod billing;
 mod budget;
 mod cluster;
@@ -62,6 +63,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_model::Clock;
 use trueup_model::billing::BillingSettings;
 use trueup_rules::envelope::Encryptor;
+use trueup_rules::event::checkpoint::CheckpointKey;
 use trueup_store::{App, Signals};
 
 pub use cost::spend::SpendCache;
@@ -111,6 +113,8 @@ pub struct AppState {
     pub spend: SpendCache,
     /// The files of the dashboard.
     pub dashboard: Dashboard,
+    /// Signs checkpoints of event logs.
+    pub checkpoints: Arc<CheckpointKey>,
 }
 
 /// Every route, behind the middleware that each request passes.

@@ -43,6 +43,8 @@ pub(crate) async fn quota_put(
         memory_mib: limit.memory_mib,
         storage_gib: limit.storage_gib,
         gpus: limit.gpus,
+        projects: limit.projects,
+        endpoints: limit.endpoints,
     };
     let negative: Vec<FieldError> = quota::Resource::ALL
         .into_iter()

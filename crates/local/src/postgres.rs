@@ -65,7 +65,7 @@ impl Postgres {
     }
 
     async fn start(options: &Options, progress: &Progress) -> Result<Self, Error> {
-        let account = Account::choose()?;
+        let account = Account::choose(&options.dir)?;
         files::make_dir(&options.dir, account.dir_mode())?;
         let dir = options
             .dir

@@ -23,12 +23,23 @@ pub enum Resource {
     StorageGib,
     /// Whole GPUs.
     Gpus,
+    /// Projects whose absence is not verified.
+    Projects,
+    /// Endpoints whose port is not released.
+    Endpoints,
 }
 
 impl Resource {
     /// Every resource, in display order.
-    pub const ALL: [Self; 5] =
-        [Self::Services, Self::CpuMillis, Self::MemoryMib, Self::StorageGib, Self::Gpus];
+    pub const ALL: [Self; 7] = [
+        Self::Projects,
+        Self::Services,
+        Self::Endpoints,
+        Self::CpuMillis,
+        Self::MemoryMib,
+        Self::StorageGib,
+        Self::Gpus,
+    ];
 }
 
 /// An amount of each resource.
@@ -46,9 +57,22 @@ pub struct Amounts {
     pub storage_gib: i64,
     /// Whole GPUs.
     pub gpus: i64,
+    /// Projects. Older events have none.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub projects: i64,
+    /// Endpoints, over all projects. Older events have none.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub endpoints: i64,
 }
 
 impl Amounts {
+    /// Projects of an org whose limit was never set.
+    pub const DEFAULT_PROJECTS: i64 = 100;
+    /// Endpoints of an org whose limit was never set: a tenth of a cluster's ports.
+    pub const DEFAULT_ENDPOINTS: i64 = 100;
+
     /// What a service uses. A paused one keeps its share, so that it can always resume.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
@@ -60,6 +84,8 @@ impl Amounts {
             memory_mib: per_pod(spec.resources.memory_mib),
             storage_gib: per_pod(spec.volume.as_ref().map_or(0, |volume| volume.size_gib)),
             gpus: per_pod(spec.resources.gpus),
+            projects: 0,
+            endpoints: 0,
         }
     }
 
@@ -78,6 +104,8 @@ impl Amounts {
             Resource::MemoryMib => self.memory_mib,
             Resource::StorageGib => self.storage_gib,
             Resource::Gpus => self.gpus,
+            Resource::Projects => self.projects,
+            Resource::Endpoints => self.endpoints,
         }
     }
 
@@ -90,6 +118,8 @@ impl Amounts {
             memory_mib: self.memory_mib.saturating_sub(other.memory_mib),
             storage_gib: self.storage_gib.saturating_sub(other.storage_gib),
             gpus: self.gpus.saturating_sub(other.gpus),
+            projects: self.projects.saturating_sub(other.projects),
+            endpoints: self.endpoints.saturating_sub(other.endpoints),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! Only [`SecretValue`] holds the plaintext: in a request and in an order.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretBox, SecretString};
 use serde::{Deserialize, Deserializer, Serializer, de};
 use serde_json::Value;
 
@@ -29,6 +30,32 @@ impl SecretValue {
     #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
+    }
+}
+
+/// The master key of an install: passwords, generated secrets, proofs and signatures derive from it.
+///
+/// Like every secret it is wiped when it is dropped, and hidden from `Debug`.
+#[derive(Clone)]
+pub struct MasterKey(Arc<SecretBox<[u8; 32]>>);
+
+impl MasterKey {
+    /// Wraps the key.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Arc::new(SecretBox::new(Box::new(bytes))))
+    }
+
+    /// The key itself: to derive others from it.
+    #[must_use]
+    pub fn reveal(&self) -> &[u8; 32] {
+        self.0.expose_secret()
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey(…)")
     }
 }
 

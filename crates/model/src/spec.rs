@@ -63,6 +63,12 @@ pub struct Spec {
     /// The disk of each pod, for stateful workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Volume>,
+    /// Whether containers cannot write to their image's files, only to the volume and the scratch space.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_only_root: bool,
+    /// Folders that can be written to and are empty in each new pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scratch: Vec<Scratch>,
     /// The readiness check; without one a running pod is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
@@ -156,6 +162,10 @@ pub struct Resources {
     /// Whole GPUs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gpus: u32,
+    /// Mebibytes of the node's disk: logs, scratch space and what is written to the image's files. 0 for
+    /// the limit that holds for all pods of the project.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ephemeral_mib: u32,
 }
 
 /// A disk per pod.
@@ -167,6 +177,17 @@ pub struct Volume {
     pub size_gib: u32,
     /// Its mount path in the container.
     pub path: String,
+}
+
+/// A folder on the node's disk, as long as the pod lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SpecScratch)]
+pub struct Scratch {
+    /// Its mount path in the container.
+    pub path: String,
+    /// How much it may hold, in mebibytes. A pod that writes more is evicted.
+    pub size_mib: u32,
 }
 
 /// How readiness is checked on the first port.
@@ -186,4 +207,9 @@ pub enum Probe {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to such functions")]
 const fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to such functions")]
+const fn is_false(set: &bool) -> bool {
+    !*set
 }

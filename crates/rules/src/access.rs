@@ -216,9 +216,22 @@ impl Key {
         let lives = self.expires_at.is_none_or(|end| end > now);
         lives && granted(self.role, self.permissions.as_ref()).contains(&Permission::ManageTokens)
     }
+
+    /// Whether it can do everything that the other one can, and lives as long.
+    fn replaces(&self, other: &Self, now: Timestamp) -> bool {
+        let own = granted(self.role, self.permissions.as_ref());
+        let can_as_much = own.is_superset(&granted(other.role, other.permissions.as_ref()));
+        let lives_as_long = match (self.expires_at, other.expires_at) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(others)) => own >= others,
+        };
+        self.can_create_tokens(now) && can_as_much && lives_as_long
+    }
 }
 
-/// Whether a token may be revoked: another one that can create tokens must be left.
+/// Whether a token may be revoked: if it can create tokens, another one that can do at least as much,
+/// for at least as long, must be left. A narrowed or expiring token does not replace an owner's.
 ///
 /// An operator may revoke an org's last such token, because operators can create a new one. The
 /// last operator token cannot be revoked.
@@ -230,7 +243,7 @@ pub fn may_revoke(
     now: Timestamp,
 ) -> bool {
     let from_above = context.role == Role::Operator && !target.role.is_of_platform();
-    from_above || !target.can_create_tokens(now) || others.any(|other| other.can_create_tokens(now))
+    from_above || !target.can_create_tokens(now) || others.any(|other| other.replaces(target, now))
 }
 
 #[cfg(test)]
@@ -491,7 +504,16 @@ mod tests {
             (&owner, full.clone(), vec![full.clone()], true),
             (&owner, full.clone(), vec![key(Role::Owner, Some(&[Read]), None)], false),
             (&owner, full.clone(), vec![key(Role::Owner, None, Some(10))], false),
-            (&owner, full.clone(), vec![key(Role::Owner, None, Some(11))], true),
+            (&owner, full.clone(), vec![key(Role::Owner, None, Some(11))], false),
+            (&owner, full.clone(), vec![key(Role::Owner, Some(&[ManageTokens]), None)], false),
+            (&owner, key(Role::Owner, Some(&[ManageTokens]), None), vec![full.clone()], true),
+            (&owner, key(Role::Owner, None, Some(11)), vec![full.clone()], true),
+            (
+                &owner,
+                key(Role::Owner, None, Some(11)),
+                vec![key(Role::Owner, None, Some(12))],
+                true,
+            ),
             (&owner, full.clone(), vec![key(Role::Developer, None, None)], false),
             (&owner, key(Role::Viewer, None, None), vec![], true),
             (&owner, key(Role::Owner, Some(&[Read]), None), vec![], true),

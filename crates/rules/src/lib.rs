@@ -4,6 +4,7 @@
 //! `compare` finds what differs in the cluster, `plan` decides the next writes, `status` projects
 //! what users see, `drift` decides what happens to changes by other writers, `preview` shows what a
 //! change would do, `event` derives events and their hash chain, `access` decides who may do what, `password` hashes passwords,
+//! `scram` makes the verifiers of Postgres,
 //! `envelope` encrypts secrets, and `fair_queue` shares work between lanes and orgs.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
@@ -20,6 +21,7 @@ pub mod plan;
 pub mod preview;
 pub mod rate;
 pub mod render;
+pub mod scram;
 #[cfg(test)]
 #[path = "../tests/it/seed.rs"]
 mod seed;

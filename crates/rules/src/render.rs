@@ -15,6 +15,7 @@ mod quantity;
 mod route;
 mod runs;
 mod scale;
+mod scratch;
 pub mod secret;
 mod stated;
 mod volume;

@@ -166,7 +166,7 @@ pub enum Refusal {
         /// How much more than the current reservation is needed.
         more: Amounts,
         /// The org's limit and usage.
-        quota: Quota,
+        quota: Box<Quota>,
     },
     /// The org's budget has no room for what this would cost.
     #[error("the org's budget has no room")]

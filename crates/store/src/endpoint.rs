@@ -28,6 +28,12 @@ pub(crate) const SELECT: &str =
      join clusters c on c.id = e.cluster_id
      join statuses t on t.subject_kind = 'service' and t.subject_id = s.id";
 
+/// Ends a statement whose `gone` are released endpoints: they no longer count in their org's quota.
+const UNCOUNTED: &str = ", counted as (
+     update quotas q set endpoints_used = q.endpoints_used - g.count
+     from (select org_id, count(*) as count from gone group by org_id) g where q.org_id = g.org_id)
+     select id from gone";
+
 impl App {
     /// The endpoints of a project's services whose ports are not released, in service and name
     /// order; `None` if there is no such project.
@@ -151,13 +157,14 @@ pub(crate) async fn release(
     if converged.is_empty() {
         return Ok(());
     }
-    let released: Vec<(Uuid,)> = sqlx::query_as(
-        "update endpoints e set released_at = $3
-         from unnest($1::uuid[], $2::bigint[]) as c (service_id, generation)
-         where e.service_id = c.service_id and e.released_at is null
-           and e.deleted_generation <= c.generation
-         returning e.id",
-    )
+    let released: Vec<(Uuid,)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "with gone as (
+             update endpoints e set released_at = $3
+             from unnest($1::uuid[], $2::bigint[]) as c (service_id, generation)
+             where e.service_id = c.service_id and e.released_at is null
+               and e.deleted_generation <= c.generation
+             returning e.id, e.org_id) {UNCOUNTED}"
+    )))
     .bind(converged.iter().map(|(service, _)| service.uuid()).collect::<Vec<_>>())
     .bind(converged.iter().map(|(_, generation)| *generation).collect::<Vec<_>>())
     .bind(sql(now))
@@ -175,10 +182,11 @@ pub(crate) async fn release_all(
     service: ServiceId,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let released: Vec<(Uuid,)> = sqlx::query_as(
-        "update endpoints set released_at = $2, deleted_at = coalesce(deleted_at, $2)
-         where service_id = $1 and released_at is null returning id",
-    )
+    let released: Vec<(Uuid,)> = sqlx::query_as(sqlx::AssertSqlSafe(format!(
+        "with gone as (
+             update endpoints set released_at = $2, deleted_at = coalesce(deleted_at, $2)
+             where service_id = $1 and released_at is null returning id, org_id) {UNCOUNTED}"
+    )))
     .bind(service.uuid())
     .bind(sql(now))
     .fetch_all(&mut **tx)

@@ -291,6 +291,23 @@ impl App {
         Ok(last)
     }
 
+    /// The position and hash of an org's newest sealed event; the beginning of the chain where there is
+    /// none.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn last_seal(&self, org: OrgId) -> Result<(i64, Hash), Error> {
+        let mut tx = self.begin(org).await?;
+        let last: Option<(i64, Vec<u8>)> = sqlx::query_as(
+            "select position, hash from event_seals where org_id = trueup_org()
+             order by position desc limit 1",
+        )
+        .fetch_optional(&mut *tx)
+        .await?;
+        let Some((position, hash)) = last else { return Ok((0, Hash::START)) };
+        Ok((position, stored(&hash)?))
+    }
+
     /// The position just before the first event of a unit's generation.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub use credential_check::LiveCredential;
 pub use db::bootstrap::{RolePasswords, Urls, bootstrap, is_ours, schema_digest};
 pub use db::clock::DbClock;
 pub use db::new_id::{new_code, new_salt, new_token};
-pub use db::pool::{App, Worker};
+pub use db::pool::{APP_CONNECTIONS, App, Worker};
 pub use db::setup::{Setup, Shipped, token_hash};
 pub use door::dry_run::{DryRunResult, DryRunTx, DryRunUnit};
 pub use door::freeze::FreezeRequest;

@@ -142,7 +142,7 @@ pub(crate) async fn lock_shared(tx: &mut Tx, project: ProjectId) -> Result<Desir
     read("desired state", desired)
 }
 
-/// Stores the deletion receipt of a project, frees its name, and deletes its entries.
+/// Stores the deletion receipt of a project, frees its name and its quota, and deletes its entries.
 pub(crate) async fn complete_deletion(
     tx: &mut Tx,
     project: ProjectId,
@@ -151,11 +151,15 @@ pub(crate) async fn complete_deletion(
 ) -> Result<(), Error> {
     receipt::insert(tx, Subject::Project(project), org, receipt).await?;
     variable::shred_project(tx, project).await?;
-    sqlx::query("update projects set deleted_at = $2 where id = $1 and deleted_at is null")
-        .bind(project.uuid())
-        .bind(sql(receipt.verified_at))
-        .execute(&mut **tx)
-        .await?;
+    sqlx::query(
+        "with gone as (
+         update projects set deleted_at = $2 where id = $1 and deleted_at is null returning org_id)
+         update quotas q set projects_used = q.projects_used - 1 from gone g where q.org_id = g.org_id",
+    )
+    .bind(project.uuid())
+    .bind(sql(receipt.verified_at))
+    .execute(&mut **tx)
+    .await?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::quota::{Amounts, Quota};
 
 use crate::db::pool::Tx;
+use crate::door::Refusal;
 use crate::{App, Error};
 
 impl App {
@@ -24,7 +25,29 @@ pub(crate) async fn load(tx: &mut Tx) -> Result<Quota, Error> {
     let row = sqlx::query("select * from quotas where org_id = trueup_org()")
         .fetch_one(&mut **tx)
         .await?;
-    Ok(Quota { limit: amounts(&row, "_limit")?, used: amounts(&row, "_used")? })
+    Ok(Quota { limit: whole(&row, "_limit")?, used: whole(&row, "_used")? })
+}
+
+/// Counts one more project of the transaction's org.
+pub(crate) async fn take_project(tx: &mut Tx) -> Result<(), Refusal> {
+    const TAKE: &str = "update quotas set projects_used = projects_used + 1
+         where org_id = trueup_org() and projects_used < projects_limit";
+    take(tx, TAKE, Amounts { projects: 1, ..Amounts::default() }).await
+}
+
+/// Counts one more endpoint of the transaction's org.
+pub(crate) async fn take_endpoint(tx: &mut Tx) -> Result<(), Refusal> {
+    const TAKE: &str = "update quotas set endpoints_used = endpoints_used + 1
+         where org_id = trueup_org() and endpoints_used < endpoints_limit";
+    take(tx, TAKE, Amounts { endpoints: 1, ..Amounts::default() }).await
+}
+
+/// One conditional update decides, as for services.
+async fn take(tx: &mut Tx, statement: &'static str, more: Amounts) -> Result<(), Refusal> {
+    if sqlx::query(statement).execute(&mut **tx).await?.rows_affected() == 1 {
+        return Ok(());
+    }
+    Err(Refusal::OverQuota { more, quota: Box::new(load(tx).await?) })
 }
 
 /// Reserves this much for a service; returns false if that would exceed the org's limit.
@@ -103,6 +126,14 @@ pub(crate) async fn release(tx: &mut Tx, service: ServiceId) -> Result<(), Error
     Ok(())
 }
 
+/// The amounts of an org: of its services, and what belongs to none.
+fn whole(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
+    let get = |name: &str| row.try_get::<i64, _>(format!("{name}{suffix}").as_str());
+    let (projects, endpoints) = (get("projects")?, get("endpoints")?);
+    Ok(Amounts { projects, endpoints, ..amounts(row, suffix)? })
+}
+
+/// The amounts that services reserve.
 fn amounts(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
     let get = |name: &str| row.try_get::<i64, _>(format!("{name}{suffix}").as_str());
     Ok(Amounts {
@@ -111,5 +142,6 @@ fn amounts(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
         memory_mib: get("memory_mib")?,
         storage_gib: get("storage_gib")?,
         gpus: get("gpus")?,
+        ..Amounts::default()
     })
 }

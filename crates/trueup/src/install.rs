@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use trueup_model::invitation::SETUP_PREFIX;
-use trueup_model::secret::SecretValue;
+use trueup_model::secret::{MasterKey, SecretValue};
 use trueup_rules::envelope::Keyring;
 use trueup_rules::render::proof::derive;
 use trueup_store::{RolePasswords, new_code, new_token};
@@ -121,9 +121,9 @@ impl Install {
     }
 
     /// The master key, created on first use.
-    pub(crate) fn master_key(&self) -> anyhow::Result<[u8; 32]> {
+    pub(crate) fn master_key(&self) -> anyhow::Result<MasterKey> {
         let text = self.secret("master.key", || hex(&random::<32>()))?;
-        read_key(&text).with_context(|| {
+        read_key(&text).map(MasterKey::new).with_context(|| {
             let path = self.dir.join("master.key");
             format!(
                 "{} is damaged: restore it from a backup; without it Trueup cannot prove that it owns \
@@ -190,13 +190,19 @@ impl Install {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(wrong),
         }
-        // Written atomically: a half-written key would be lost.
+        // Written atomically: a half-written key would be lost. What a killed run left is removed, and
+        // nothing that exists is opened: a link, or a file that others may read, never gets the key.
         let draft = self.dir.join(format!("{name}.new"));
+        match fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(wrong);
+            }
+            Ok(()) | Err(_) => {}
+        }
         let value = make();
         let mut file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&draft)
             .with_context(wrong)?;
@@ -233,4 +239,34 @@ fn random<const N: usize>() -> [u8; N] {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// L8: a draft that was planted, or left by a killed run, is not written into.
+    #[test]
+    fn secret_is_never_written_into_a_file_that_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let install = Install::open(&folder.path().join("data")).unwrap();
+        let planted = folder.path().join("planted");
+        fs::write(&planted, "").unwrap();
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o666)).unwrap();
+        symlink(&planted, install.dir().join("master.key.new")).unwrap();
+        let key = install.master_key().unwrap();
+        assert_eq!(fs::read_to_string(&planted).unwrap(), "", "the key went elsewhere");
+        let file = install.dir().join("master.key");
+        assert!(file.symlink_metadata().unwrap().is_file());
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(install.master_key().unwrap().reveal(), key.reveal(), "the same key again");
+    }
+
+    /// L7: nothing that holds the master key prints it.
+    #[test]
+    fn debug_output_hides_the_master_key() {
+        assert_eq!(format!("{:?}", MasterKey::new([7; 32])), "MasterKey(…)");
+    }
 }

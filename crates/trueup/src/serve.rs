@@ -3,6 +3,7 @@
 //! Postgres and the local Kubernetes are kept running while the API and the loops run, and are
 //! stopped after them.
 
+mod files;
 mod keys;
 mod listen;
 mod logs;
@@ -28,11 +29,12 @@ use trueup_control::dns::Dns;
 use trueup_control::{
     Accruer, Closer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
 };
-use trueup_http::{AppState, Dashboard, LiveLogs, Passwords, ReadRepair, SpendCache, Streams};
+use trueup_http::{AppState, Dashboard, LiveLogs, Passwords, ReadRepair, SpendCache};
 use trueup_local::Progress;
 use trueup_local::postgres::Postgres;
 use trueup_model::Clock;
 use trueup_model::usage::GapPolicy;
+use trueup_rules::event::checkpoint::CheckpointKey;
 use trueup_rules::password::Cost;
 use trueup_store::{App, DbClock, Signals, Urls, Worker, bootstrap, is_ours};
 
@@ -41,8 +43,9 @@ use crate::demo;
 use crate::install::{Install, role_passwords};
 use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::failure::{Exit, Failure};
-use trueup_model::secret::SecretValue;
+use trueup_model::secret::{MasterKey, SecretValue};
 
+use files::Capacity;
 use keys::LiveKeys;
 use listen::Listeners;
 use outbox::Outbox;
@@ -115,9 +118,9 @@ async fn refuse_wrong_cluster(system: &System, options: &Options) -> anyhow::Res
 async fn prepare_external(
     install: &Install,
     given: &SecretValue,
-    master_key: &[u8; 32],
+    master_key: &MasterKey,
 ) -> anyhow::Result<Urls> {
-    let (url, passwords) = (given.reveal(), role_passwords(master_key));
+    let (url, passwords) = (given.reveal(), role_passwords(master_key.reveal()));
     if !is_ours(url, DATABASE, &passwords).await.context("cannot use the given database")? {
         let foreign = "this database belongs to another master key, and nothing in it was changed";
         return Err(Failure::new(Exit::Failed, foreign)
@@ -141,7 +144,7 @@ struct System {
     switch: Arc<Switch>,
     logs: Arc<logs::ClusterLogs>,
     seeded: seed::Seeded,
-    master_key: [u8; 32],
+    master_key: MasterKey,
     keys: LiveKeys,
     holder: String,
     outbox: PathBuf,
@@ -159,13 +162,13 @@ impl System {
             (Some(given), _) => prepare_external(install, given, &master_key).await?,
             (None, postgres) => {
                 let admin_url = postgres.context("no database")?.admin_url();
-                bootstrap(&admin_url, DATABASE, &role_passwords(&master_key)).await?
+                bootstrap(&admin_url, DATABASE, &role_passwords(master_key.reveal())).await?
             }
         };
         let app = App::connect(&urls.app)?;
         let clock = Arc::new(DbClock::unanchored());
         clock.anchor(&app).await?;
-        let keys = LiveKeys::read(install, master_key, urls.owner.clone())?;
+        let keys = LiveKeys::read(install, master_key.clone(), urls.owner.clone())?;
         let present = keys.shared().current();
         let seeded = seed::seed(install, &urls.owner, &present, options, clock.now()).await?;
         Ok(Self {
@@ -194,7 +197,7 @@ impl System {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let billing = Arc::new(options.config.billing.clone());
-        let url = listeners.local_url()?;
+        let (url, capacity) = (listeners.local_url()?, Capacity::of(files::raise()));
         let state = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -202,7 +205,7 @@ impl System {
             encryptor: self.keys.shared().encryptor(),
             registry: Arc::new(registry),
             stop: stop.clone(),
-            streams: Streams::default(),
+            streams: capacity.streams(),
             read_repair: ReadRepair::default(),
             passwords: Passwords::new(Cost::RECOMMENDED)?,
             mail: Arc::new(Outbox {
@@ -213,9 +216,11 @@ impl System {
             billing: Arc::clone(&billing),
             spend: SpendCache::default(),
             dashboard: Dashboard::new(trueup_dashboard::FILES),
+            checkpoints: Arc::new(CheckpointKey::new(self.master_key.reveal())),
         };
         let router = trueup_http::router(state);
-        let server = listeners.serve(router, &options.config, self.clock(), stop.clone());
+        let server =
+            listeners.serve(router, &capacity, &options.config, self.clock(), stop.clone());
         let announce = async {
             let announced = self.announce(url, options, ready).await;
             if announced.is_err() {
@@ -239,7 +244,6 @@ impl System {
             name: format!("{}/{}", self.holder, std::process::id()),
         };
         let domain_verifier = self.domain_verifier(options, metrics.clone());
-        let gap_policy = billing.gap_policy;
         let accruer = Accruer {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -252,14 +256,14 @@ impl System {
             worker: self.worker.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
-            settings: billing,
+            settings: Arc::clone(&billing),
         };
         let loops = async {
             tokio::select! {
                 () = notifier.run() => {}
                 () = self.sync_clock() => {}
                 () = self.keys.follow(&*self.clock) => {}
-                () = self.lease_holder(metrics, gap_policy).run(stop.clone()) => {}
+                () = self.lease_holder(metrics, billing.gap_policy).run(stop.clone()) => {}
                 () = accruer.run() => {}
                 () = closer.run() => {}
                 () = sealer.run() => {}
@@ -338,7 +342,7 @@ impl System {
             cluster: Arc::new(Measured::new(switch, self.clock(), metrics)),
             cluster_id: self.seeded.cluster,
             holder: self.holder.clone(),
-            master_key: self.master_key,
+            master_key: self.master_key.clone(),
             decryptor: self.keys.shared().decryptor(),
             gap_policy,
         }

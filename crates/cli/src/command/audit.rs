@@ -3,13 +3,20 @@
 //! Every hash is recomputed here from the events that the API returns: a change of the log in the
 //! database or in transit changes the hash.
 
+mod checkpoint;
+
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use trueup_api::Client;
 use trueup_api::event::{CloudEvent, EventFilter, EventPage};
 use trueup_api::why::ProjectionCheck;
+use trueup_model::OrgId;
 use trueup_rules::event::chain::{Break, Content, Hash, Walk};
+
+use checkpoint::Kept;
 
 use crate::connect::context::Context;
 use crate::failure::{Exit, Failure};
@@ -29,6 +36,11 @@ pub struct Args {
 enum Command {
     /// Recompute every hash of the event log
     Verify(Verify),
+    /// Print a signed checkpoint of the event log, to keep outside of this install
+    Checkpoint {
+        /// Write it to this new file instead
+        file: Option<PathBuf>,
+    },
     /// Recompute every status from its stored inputs and compare
     Rebuild,
 }
@@ -38,6 +50,9 @@ struct Verify {
     /// A head recorded earlier that must still be in the log (may be given more than once)
     #[arg(long, value_name = "POSITION:HASH")]
     expect: Vec<RecordedHead>,
+    /// A file of `trueup audit checkpoint` that must still hold (may be given more than once)
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Vec<PathBuf>,
 }
 
 /// A position of the log and the hash recorded for it.
@@ -69,6 +84,9 @@ struct Summary {
     position: i64,
     /// The hash at that position.
     hash: String,
+    /// What was proved, if the log is verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<Proof>,
     /// The first position that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     broken_at: Option<i64>,
@@ -77,9 +95,58 @@ struct Summary {
     why: Option<String>,
 }
 
+/// What a verification proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Proof {
+    /// The events fit together. The whole log may have been computed again.
+    Consistent,
+    /// Nothing up to a position was changed since it was recorded.
+    Unchanged {
+        /// The position.
+        up_to: i64,
+        /// When the newest checkpoint was signed; none for a head without a time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+    },
+}
+
+impl Proof {
+    fn of(expect: &[RecordedHead], kept: &[Kept]) -> Self {
+        match expect.iter().map(|recorded| recorded.position).max() {
+            None => Self::Consistent,
+            Some(up_to) => {
+                let newest = kept.iter().filter(|kept| kept.position == up_to);
+                Self::Unchanged { up_to, since: newest.map(|kept| kept.signed_at).min() }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Consistent => {
+                "proved    the events fit together; not that the log was never computed again: \
+                                 keep a checkpoint (`trueup audit checkpoint`)"
+                    .to_owned()
+            }
+            Self::Unchanged { up_to, since: None } => {
+                format!(
+                    "proved    nothing up to position {up_to} was changed since its hash was recorded"
+                )
+            }
+            Self::Unchanged { up_to, since: Some(since) } => {
+                format!(
+                    "proved    nothing up to position {up_to} was changed since {since}, when it was signed"
+                )
+            }
+        }
+    }
+}
+
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        Command::Verify(Verify { expect }) => verify(expect, context).await,
+        Command::Verify(wanted) => verify(wanted, context).await,
+        Command::Checkpoint { file } => checkpoint::export(file.as_deref(), context).await,
         Command::Rebuild => rebuild(context).await,
     }
 }
@@ -122,9 +189,13 @@ async fn rebuild(context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-async fn verify(expect: Vec<RecordedHead>, context: &Context) -> anyhow::Result<Exit> {
+async fn verify(wanted: Verify, context: &Context) -> anyhow::Result<Exit> {
     let connection = context.connect()?;
-    let mut audit = Audit { walk: None, expect };
+    let kept = checkpoint::read(&wanted.checkpoint, &connection.client).await?;
+    let signed = kept.iter().map(|kept| RecordedHead { position: kept.position, hash: kept.hash });
+    let expect: Vec<RecordedHead> = wanted.expect.into_iter().chain(signed).collect();
+    let proof = Proof::of(&expect, &kept);
+    let mut audit = Audit { walk: None, expect, org: kept.first().map(|kept| kept.org) };
     let progress = Progress::new(context.terminal, "reading the events");
     let found = audit.read(&connection.client, progress).await?;
     let (position, head) = audit.head();
@@ -133,6 +204,7 @@ async fn verify(expect: Vec<RecordedHead>, context: &Context) -> anyhow::Result<
         events: position,
         position,
         hash: head.to_string(),
+        proof: found.is_none().then(|| proof.clone()),
         broken_at: found.as_ref().map(|found| found.position),
         why: found.as_ref().map(|found| found.why.clone()),
     };
@@ -141,7 +213,10 @@ async fn verify(expect: Vec<RecordedHead>, context: &Context) -> anyhow::Result<
         None if for_program => Ok(Exit::Ok),
         None => {
             let events = count(usize::try_from(position).unwrap_or(usize::MAX), "event");
-            context.terminal.line(&format!("verified  {events}\nhead      {position}:{head}"))?;
+            let proof = proof.text();
+            context
+                .terminal
+                .line(&format!("verified  {events}\n{proof}\nhead      {position}:{head}"))?;
             Ok(Exit::Ok)
         }
         Some(Break { position: at, why }) => {
@@ -159,6 +234,8 @@ async fn verify(expect: Vec<RecordedHead>, context: &Context) -> anyhow::Result<
 struct Audit {
     walk: Option<Walk>,
     expect: Vec<RecordedHead>,
+    /// The org of the checkpoints.
+    org: Option<OrgId>,
 }
 
 impl Audit {
@@ -197,21 +274,20 @@ impl Audit {
             why: format!("invalid {what}; check that client and server have the same version"),
         };
         let org = event.orgid.parse().map_err(|_| unreadable("org"))?;
+        if self.org.is_some_and(|expected| expected != org) {
+            let why = "the checkpoint is of another org; name that one with --org".to_owned();
+            return Err(Break { position, why });
+        }
         let sequence = event.sequence.parse().map_err(|_| unreadable("sequence"))?;
         let walk = self.walk.get_or_insert_with(|| Walk::new(org));
         walk.step(sequence, &event.hash, &content(event))?;
         let head = walk.head();
-        let recorded = self.expect.iter().find(|recorded| recorded.position == sequence);
-        match recorded {
-            Some(recorded) if recorded.hash != head => Err(Break {
-                position: sequence,
-                why:
-                    "a different hash was recorded for it: the log was rewritten at or before this \
-                      position"
-                        .to_owned(),
-            }),
-            Some(_) | None => Ok(()),
+        let mut recorded = self.expect.iter().filter(|recorded| recorded.position == sequence);
+        if recorded.all(|recorded| recorded.hash == head) {
+            return Ok(());
         }
+        let why = "a different hash was recorded for it: the log was rewritten at or before this position";
+        Err(Break { position: sequence, why: why.to_owned() })
     }
 
     /// A recorded head beyond the end of the log: the log was truncated.

@@ -69,8 +69,10 @@ pub fn quota(quota: &Quota) -> Table {
     let Quota { limit, used, left } = quota;
     let number = |value: i64| value.to_string();
     let gib = |value: i64| format!("{value} GiB");
-    let rows: [(&str, [i64; 3], Unit); 5] = [
+    let rows: [(&str, [i64; 3], Unit); 7] = [
+        ("projects", [used.projects, limit.projects, left.projects], number),
         ("services", [used.services, limit.services, left.services], number),
+        ("endpoints", [used.endpoints, limit.endpoints, left.endpoints], number),
         ("CPU", [used.cpu_millis, limit.cpu_millis, left.cpu_millis], cores),
         ("memory", [used.memory_mib, limit.memory_mib, left.memory_mib], memory),
         ("disk", [used.storage_gib, limit.storage_gib, left.storage_gib], gib),

@@ -145,9 +145,9 @@ mod tests {
             ],
             "monthly_before": {"micros": 1, "currency": "EUR", "text": "8.76 EUR"},
             "monthly_after": {"micros": 2, "currency": "EUR", "text": "13.14 EUR"}}],
-            "quota": {"limit": {"services": 9, "cpu_millis": 9, "memory_mib": 9, "storage_gib": 9, "gpus": 9},
-                      "used": {"services": 8, "cpu_millis": 8, "memory_mib": 8, "storage_gib": 8, "gpus": 8},
-                      "left": {"services": 1, "cpu_millis": 1, "memory_mib": 1, "storage_gib": 1, "gpus": 1}},
+            "quota": {"limit": {"services": 9, "cpu_millis": 9, "memory_mib": 9, "storage_gib": 9, "gpus": 9, "projects": 9, "endpoints": 9},
+                      "used": {"services": 8, "cpu_millis": 8, "memory_mib": 8, "storage_gib": 8, "gpus": 8, "projects": 8, "endpoints": 8},
+                      "left": {"services": 1, "cpu_millis": 1, "memory_mib": 1, "storage_gib": 1, "gpus": 1, "projects": 1, "endpoints": 1}},
         });
         let of_the_service = "\
 service/shop/web: generation 4, every pod is replaced

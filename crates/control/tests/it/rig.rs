@@ -12,6 +12,7 @@ use trueup_cluster::Cluster;
 use trueup_control::{LeaseHolder, Measured, Metrics, Sealer};
 use trueup_model::Clock;
 use trueup_model::drift::DriftPolicy;
+use trueup_model::secret::MasterKey;
 use trueup_model::status::{Health, Phase};
 use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
@@ -97,7 +98,7 @@ impl Rig {
             cluster,
             cluster_id: self.db.cluster,
             holder: holder.to_owned(),
-            master_key: [7; 32],
+            master_key: MasterKey::new([7; 32]),
             decryptor: self.keys.decryptor(),
             gap_policy: GapPolicy::default(),
         };

@@ -1,9 +1,14 @@
 //! For operators: liveness, readiness and metrics.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode;
+use tokio::sync::Mutex;
 use trueup_api::Code;
 
 use crate::AppState;
@@ -15,11 +20,28 @@ pub(crate) async fn health() -> &'static str {
     "ok\n"
 }
 
-/// Readiness: the database answers.
-pub(crate) async fn ready(State(state): State<AppState>) -> Answer<&'static str> {
-    state.app.ping().await?;
+/// Readiness: the database answers. Anybody may ask, so it is asked once per [`FRESH`] however many
+/// do, and with one connection at a time. A failure is not kept: the next one asks again.
+pub(crate) async fn ready(
+    State(state): State<AppState>,
+    Extension(readiness): Extension<Readiness>,
+) -> Answer<&'static str> {
+    let mut answered = readiness.0.lock().await;
+    let now = state.clock.monotonic();
+    if answered.is_none_or(|at| now.saturating_sub(at) >= FRESH) {
+        *answered = None;
+        state.app.ping().await?;
+        *answered = Some(state.clock.monotonic());
+    }
     Ok("ready\n")
 }
+
+/// How long an answer of the database counts as readiness.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// When the database last answered. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Readiness(Arc<Mutex<Option<Duration>>>);
 
 /// The metrics in the OpenMetrics format.
 pub(crate) async fn metrics(

@@ -1,7 +1,10 @@
 //! The OpenAPI document, from the registered handlers. A checked-in copy shows changes in review.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::IntoResponse;
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -24,6 +27,12 @@ struct Head;
 pub fn document() -> Value {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     DOCUMENT.get_or_init(build).clone()
+}
+
+/// The document as it is served: written once, because anybody may ask for it.
+pub(crate) async fn page() -> impl IntoResponse {
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(document().to_string()));
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.clone())
 }
 
 fn build() -> Value {

@@ -1,5 +1,8 @@
 //! The API reference as an HTML page, from the OpenAPI document and without scripts.
 
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
@@ -16,7 +19,8 @@ pub(crate) async fn page() -> Response {
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'self'"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (headers, render(&document())).into_response()
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render(&document())));
+    (headers, PAGE.clone()).into_response()
 }
 
 /// The stylesheet of the page.

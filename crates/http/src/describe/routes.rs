@@ -2,26 +2,27 @@
 //! OpenAPI document. Its path and method are in its own `utoipa::path`.
 
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Router};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::describe::{error_page, health, reference};
+use crate::describe::health::{self, Readiness};
+use crate::describe::{error_page, openapi, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, access, billing, budget, cluster, comparison, conflict, cost, credit, document,
-    domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup,
-    member, operation, org, overview, plan, preview_request, project, quota, receipt, release,
-    secret, service, session, setup, template, token, transition, variable, volume, wake, why,
+    AppState, access, audit, billing, budget, cluster, comparison, conflict, cost, credit, domain,
+    drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member,
+    operation, org, overview, plan, preview_request, project, quota, receipt, release, secret,
+    service, session, setup, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
 pub(crate) fn pages() -> Router<AppState> {
     Router::new()
         .route("/healthz", get(health::health))
-        .route("/readyz", get(health::ready))
+        .route("/readyz", get(health::ready).layer(Extension(Readiness::default())))
         .route("/metrics", get(health::metrics))
-        .route("/openapi.json", get(async || Json(document())))
+        .route("/openapi.json", get(openapi::page))
         .route("/docs/api", get(reference::page))
         .route("/docs/api.css", get(reference::style))
         .route("/docs/errors/{code}", get(error_page::error_page))
@@ -164,6 +165,8 @@ fn access() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(event::event_list))
         .routes(routes!(event::event_get))
+        .routes(routes!(audit::audit_checkpoint))
+        .routes(routes!(audit::audit_key))
         .routes(routes!(why::projection_check))
         .routes(routes!(watch::event_watch))
         .routes(routes!(session::session_get, session::session_create, session::session_delete))

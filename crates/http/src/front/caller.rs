@@ -18,6 +18,7 @@ use trueup_store::LiveCredential;
 use trueup_store::door::RequestContext;
 
 use crate::AppState;
+use crate::front::concurrency::Lane;
 use crate::front::cookie::{Sent, SessionCookie};
 use crate::front::problem::{Answer, Failure};
 use crate::front::{concurrency, same_site, trace};
@@ -115,7 +116,7 @@ impl FromRequestParts<AppState> for Scope {
                 chosen.ok_or_else(must_name_org)?
             }
         };
-        concurrency::enter(parts, org, lookup).await?;
+        concurrency::enter(parts, known.lane(org), lookup).await?;
         let live = LiveCredential { id: known.id(), home: principal.home(), role: principal.role };
         let ends_at = match &known {
             Known::Token(principal) => principal.expires_at,
@@ -150,7 +151,7 @@ impl FromRequestParts<AppState> for SignedIn {
             Some(chosen) => chosen,
             None => session.first().ok_or_else(unauthenticated)?,
         };
-        concurrency::enter(parts, org, lookup).await?;
+        concurrency::enter(parts, lane_of(&session, Some(org)), lookup).await?;
         Ok(Self { session, principal, org })
     }
 }
@@ -213,11 +214,35 @@ impl Known {
         }
     }
 
-    /// The org that its requests are counted in until they name one.
-    fn home(&self) -> OrgId {
+    /// The lane of its requests until they name an org.
+    fn home_lane(&self) -> Lane {
         match self {
-            Self::Token(principal) => principal.home(),
-            Self::Session(session) => session.first().map_or(PLATFORM, |(_, org)| org),
+            Self::Token(principal) => Lane::of(principal.home(), principal.home()),
+            Self::Session(session) => lane_of(session, None),
+        }
+    }
+
+    /// The lane of a request about this org.
+    fn lane(&self, org: OrgId) -> Lane {
+        match self {
+            Self::Token(principal) => Lane::of(principal.home(), org),
+            Self::Session(session) => lane_of(session, Some(org)),
+        }
+    }
+}
+
+/// The lane of a session's requests about this org. Whoever has a role of the platform gets in, also
+/// as a member of a flooding org.
+fn lane_of(session: &Session, org: Option<OrgId>) -> Lane {
+    match &session.holder {
+        Holder::Token(principal, _) => {
+            let home = principal.home();
+            Lane::of(home, org.unwrap_or(home))
+        }
+        Holder::User(_, roles) if roles.iter().any(|role| role.org == PLATFORM) => Lane::Operators,
+        Holder::User(_, roles) => {
+            let first = roles.first().map_or(PLATFORM, |role| role.org);
+            Lane::Tenant(org.unwrap_or(first))
         }
     }
 }
@@ -230,7 +255,9 @@ async fn authenticate(parts: &Parts, state: &AppState, sent: &Credential) -> Ans
         state.app.authenticate(secret, now).await?.map(Known::Token)
     };
     match &known {
-        Some(good) => concurrency::remember(parts, secret, good.home()),
+        Some(good) => {
+            concurrency::remember(parts, secret, good.home_lane());
+        }
         None => concurrency::forget(parts, secret),
     }
     known.ok_or_else(unauthenticated)

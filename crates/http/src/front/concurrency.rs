@@ -1,37 +1,50 @@
-//! A concurrency limit per org, so that a burst from one org leaves connections for the others.
+//! Concurrency limits, so that no flood takes the database connections of others.
 //!
-//! Some requests of an org are in flight, more wait in a queue, and the rest are rejected at once.
-//! A stream frees its slot with its first byte.
+//! The connections for requests are divided: most for tenants, who share them fairly by org; some for
+//! roles of the platform, which therefore get in whatever tenants do, also into a flooding org; some
+//! for lookups of unknown tokens and for sign-ins, shared fairly by client address; and the rest for
+//! what has no caller (readiness, event readers, the checks of open streams). A key has a number of
+//! requests in flight, more in a queue, and the rest are rejected at once. A stream frees its slot
+//! with its first byte.
 //!
 //! Looking up a token takes a database connection, too. A token that was valid before is looked up
-//! in a slot of its org; it is still checked each time. All unknown tokens share one small limit,
-//! so that a flood of invalid tokens cannot take the last connection.
+//! in a slot of its org; it is still checked each time.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use trueup_api::Code;
 use trueup_model::OrgId;
-use trueup_store::token_hash;
+use trueup_model::org::PLATFORM;
+use trueup_store::{APP_CONNECTIONS, token_hash};
 
+use crate::front::fair_slots::{FairSlot, FairSlots, Shares};
 use crate::front::problem::{Answer, Failure};
+use crate::front::proxy::ClientAddress;
 
-/// Requests of an org in flight: fewer than the database connections for requests.
-const IN_FLIGHT: usize = 12;
-/// Requests of an org in the queue: enough for a normal burst.
+/// Requests in the queue of a key: enough for a normal burst.
 const QUEUED: usize = 256;
+/// Requests of tenants. Two orgs whose every request hangs leave room for others.
+const TENANTS: Shares = Shares { all: 18, each: 8, queued: QUEUED };
+/// Requests of roles of the platform.
+const OPERATORS: Shares = Shares { all: 3, each: 3, queued: QUEUED };
+/// Lookups of unknown tokens: one takes about a millisecond.
+const LOOKUPS: Shares = Shares { all: 3, each: 2, queued: QUEUED };
+/// Requests that authenticate in their body.
+const SIGN_INS: Shares = Shares { all: 2, each: 2, queued: QUEUED };
+const _: () =
+    assert!(TENANTS.all + OPERATORS.all + LOOKUPS.all + SIGN_INS.all + 4 <= APP_CONNECTIONS);
 
-/// Lookups of unknown tokens in flight: one takes about a millisecond.
-const UNKNOWN_TOKENS: usize = 4;
 /// The most tokens that are remembered as valid. When it is reached, all are forgotten.
 const KNOWN_TOKENS: usize = 10_000;
 
 const BUSY_ORG: &str = "the org has too many requests in flight; retry later";
+const BUSY_OPERATORS: &str = "operators have too many requests in flight; retry later";
 const BUSY_UNKNOWN_TOKENS: &str =
     "too many requests with unknown tokens in flight; retry in a second";
 
@@ -41,58 +54,103 @@ pub(crate) struct ConcurrencyLimits(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    orgs: Mutex<BTreeMap<OrgId, ConcurrencyLimit>>,
-    unknown: ConcurrencyLimit,
-    /// Hashes of tokens that were valid, with the org of each.
-    known: Mutex<BTreeMap<Vec<u8>, OrgId>>,
+    tenants: FairSlots<OrgId>,
+    operators: FairSlots<()>,
+    lookups: FairSlots<IpAddr>,
+    sign_ins: FairSlots<IpAddr>,
+    /// Hashes of tokens that were valid, with the lane of each.
+    known: Mutex<BTreeMap<Vec<u8>, Lane>>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
         Self {
-            orgs: Mutex::default(),
-            unknown: ConcurrencyLimit::new(UNKNOWN_TOKENS, QUEUED),
+            tenants: FairSlots::new(TENANTS),
+            operators: FairSlots::new(OPERATORS),
+            lookups: FairSlots::new(LOOKUPS),
+            sign_ins: FairSlots::new(SIGN_INS),
             known: Mutex::default(),
         }
     }
 }
 
-#[derive(Debug, Clone)]
-struct ConcurrencyLimit {
-    work: Arc<Semaphore>,
-    queue: Arc<Semaphore>,
+/// Whose slots a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Those of an org.
+    Tenant(OrgId),
+    /// Those of the platform.
+    Operators,
 }
 
-impl ConcurrencyLimit {
-    fn new(in_flight: usize, queued: usize) -> Self {
-        Self { work: Arc::new(Semaphore::new(in_flight)), queue: Arc::new(Semaphore::new(queued)) }
+impl Lane {
+    /// The lane of a caller whose role is of this org (see `Principal::home`), in the org that the
+    /// request is about.
+    pub(crate) fn of(home: OrgId, org: OrgId) -> Self {
+        if home == PLATFORM { Self::Operators } else { Self::Tenant(org) }
     }
+}
 
-    /// Waits for a slot; fails with this message if the queue is full.
-    async fn slot(self, busy: &'static str) -> Answer<Option<OwnedSemaphorePermit>> {
-        let refused = |_| Failure::new(Code::TooBusy, busy);
-        let _queued = self.queue.try_acquire_owned().map_err(refused)?;
-        // The semaphore is never closed, so acquiring cannot fail.
-        Ok(self.work.acquire_owned().await.ok())
-    }
+/// A slot of any kind, held for what dropping it does.
+#[derive(Debug)]
+enum Held {
+    Tenant { _slot: FairSlot<OrgId> },
+    Operator { _slot: FairSlot<()> },
+    Unknown { _slot: FairSlot<IpAddr> },
 }
 
 impl ConcurrencyLimits {
-    fn of(&self, org: OrgId) -> ConcurrencyLimit {
-        let mut limits = self.0.orgs.lock().unwrap_or_else(PoisonError::into_inner);
-        limits.entry(org).or_insert_with(|| ConcurrencyLimit::new(IN_FLIGHT, QUEUED)).clone()
+    async fn enter(&self, lane: Lane) -> Answer<Held> {
+        match lane {
+            Lane::Tenant(org) => {
+                let slot = self.0.tenants.slot(org).await.ok_or_else(|| busy(BUSY_ORG))?;
+                Ok(Held::Tenant { _slot: slot })
+            }
+            Lane::Operators => {
+                let slot = self.0.operators.slot(()).await.ok_or_else(|| busy(BUSY_OPERATORS))?;
+                Ok(Held::Operator { _slot: slot })
+            }
+        }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, OrgId>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Lane>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The slot of a request, taken once its org is known.
+fn busy(detail: &'static str) -> Failure {
+    Failure::new(Code::TooBusy, detail)
+}
+
+/// A slot for a caller that is not known yet.
+async fn of_client(slots: &FairSlots<IpAddr>, parts: &Parts) -> Answer<Held> {
+    let slot = slots.slot(client(parts)).await.ok_or_else(|| busy(BUSY_UNKNOWN_TOKENS))?;
+    Ok(Held::Unknown { _slot: slot })
+}
+
+/// The client's address; of IPv6 its network, because one client has all addresses in it.
+fn client(parts: &Parts) -> IpAddr {
+    match parts.extensions.get::<ClientAddress>().map(|client| client.0.to_canonical()) {
+        Some(IpAddr::V6(address)) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        Some(address @ IpAddr::V4(_)) => address,
+        None => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// The slot of a request, taken once its lane is known.
 #[derive(Debug, Clone)]
 struct Slot {
     limits: ConcurrencyLimits,
-    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    held: Arc<Mutex<Option<Held>>>,
+}
+
+impl Slot {
+    fn hold(&self, held: Held) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+    }
 }
 
 /// Middleware: frees the slot of a request when its response begins.
@@ -111,53 +169,53 @@ pub(crate) async fn limited(
 /// A slot for the lookup of a token.
 #[derive(Debug)]
 pub(crate) struct LookupPermit {
-    /// The org whose slot it is; `None` for unknown tokens.
-    org: Option<OrgId>,
-    permit: Option<OwnedSemaphorePermit>,
+    /// Whose slot it is; `None` for unknown tokens.
+    lane: Option<Lane>,
+    held: Option<Held>,
 }
 
 /// Waits for a slot for the lookup of this token.
 pub(crate) async fn admit_lookup(parts: &Parts, token: &str) -> Answer<LookupPermit> {
     let Some(slot) = parts.extensions.get::<Slot>() else {
-        return Ok(LookupPermit { org: None, permit: None });
+        return Ok(LookupPermit { lane: None, held: None });
     };
-    let org = slot.limits.known().get(&token_hash(token)).copied();
-    let permit = match org {
-        Some(org) => slot.limits.of(org).slot(BUSY_ORG).await?,
-        None => slot.limits.0.unknown.clone().slot(BUSY_UNKNOWN_TOKENS).await?,
+    let lane = slot.limits.known().get(&token_hash(token)).copied();
+    let held = match lane {
+        Some(lane) => slot.limits.enter(lane).await?,
+        None => of_client(&slot.limits.0.lookups, parts).await?,
     };
-    Ok(LookupPermit { org, permit })
+    Ok(LookupPermit { lane, held: Some(held) })
 }
 
-/// Takes one of the slots for unknown callers: for a request that authenticates in its body.
+/// Takes a slot for a caller that is not known: for a request that authenticates in its body.
 pub(crate) async fn enter_unknown(parts: &Parts) -> Answer<()> {
     let Some(slot) = parts.extensions.get::<Slot>() else { return Ok(()) };
-    let held = slot.limits.0.unknown.clone().slot(BUSY_UNKNOWN_TOKENS).await?;
-    *slot.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    slot.hold(of_client(&slot.limits.0.sign_ins, parts).await?);
     Ok(())
 }
 
-/// Takes a slot of the org; keeps the slot of the lookup if it is the same org's.
-pub(crate) async fn enter(parts: &Parts, org: OrgId, lookup: LookupPermit) -> Answer<()> {
+/// Takes a slot of the lane; keeps the slot of the lookup if it is the same lane's.
+pub(crate) async fn enter(parts: &Parts, lane: Lane, lookup: LookupPermit) -> Answer<()> {
     let Some(slot) = parts.extensions.get::<Slot>() else { return Ok(()) };
-    let held = if lookup.org == Some(org) {
-        lookup.permit
-    } else {
-        drop(lookup);
-        slot.limits.of(org).slot(BUSY_ORG).await?
+    let held = match lookup {
+        LookupPermit { lane: Some(own), held: Some(held) } if own == lane => held,
+        LookupPermit { .. } => {
+            drop(lookup);
+            slot.limits.enter(lane).await?
+        }
     };
-    *slot.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+    slot.hold(held);
     Ok(())
 }
 
 /// Remembers a token as valid.
-pub(crate) fn remember(parts: &Parts, token: &str, org: OrgId) {
+pub(crate) fn remember(parts: &Parts, token: &str, lane: Lane) {
     let Some(slot) = parts.extensions.get::<Slot>() else { return };
     let mut known = slot.limits.known();
     if known.len() >= KNOWN_TOKENS {
         known.clear();
     }
-    known.insert(token_hash(token), org);
+    known.insert(token_hash(token), lane);
 }
 
 /// Forgets a token that is not valid.

@@ -20,6 +20,7 @@ use tower::ServiceExt;
 use crate::front::idle::{InFlight, Timed};
 use crate::front::proxy::{ClientAddress, Encrypted, TrustedProxies};
 use crate::front::serve::Limits;
+use crate::front::stalled::Stalled;
 
 /// The most requests in flight on one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 100;
@@ -44,6 +45,7 @@ pub(super) async fn answer<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let stream = Stalled::new(stream, limits.stalled);
     let in_flight = Arc::<InFlight>::default();
     let counted = Arc::clone(&in_flight);
     let service = service_fn(move |request| {

@@ -1,4 +1,5 @@
-//! Limits on open streams: each holds a connection.
+//! Limits on open streams, by weight: what each holds open besides its own connection. An event stream
+//! weighs 1, a log stream 1 for each pod that it reads.
 //!
 //! Event streams of an org share one database reader ([`crate::stream::feed`]), and all streams
 //! share the check of their tokens ([`crate::stream::token_watch`]).
@@ -13,7 +14,7 @@ use crate::front::problem::{Answer, Failure};
 use crate::stream::feed::Feeds;
 use crate::stream::token_watch::TokenWatch;
 
-/// The open streams of this process. Clones share the count.
+/// The open streams of this process. Clones share the sums.
 #[derive(Debug, Clone)]
 pub struct Streams {
     open: Arc<Mutex<BTreeMap<OrgId, usize>>>,
@@ -47,24 +48,27 @@ impl Streams {
         &self.tokens
     }
 
-    /// Counts one more stream of an org, until the returned guard is dropped.
-    pub(crate) fn open(&self, org: OrgId) -> Answer<Open> {
+    /// Adds a stream of this weight to those of an org, until the returned guard is dropped.
+    pub(crate) fn open(&self, org: OrgId, weight: usize) -> Answer<Open> {
         let mut open = self.lock();
         let theirs = open.get(&org).copied().unwrap_or(0);
-        let limit = if theirs >= self.each {
-            Some(format!("the org's stream limit is reached ({theirs})"))
-        } else if open.values().sum::<usize>() >= self.all {
+        let (after, all) = (theirs.saturating_add(weight), open.values().sum::<usize>());
+        let limit = if after > self.each {
+            Some(format!("the org's stream limit is reached ({theirs} of {})", self.each))
+        } else if all.saturating_add(weight) > self.all {
             Some(format!("the server's stream limit is reached ({})", self.all))
         } else {
             None
         };
         if let Some(limit) = limit {
-            let detail = format!("{limit}; close a stream, retry later, or poll /v1/events");
+            let detail = format!(
+                "{limit}; close a stream, read the log of one pod, retry later, or poll /v1/events"
+            );
             return Err(Failure::new(Code::TooManyStreams, detail));
         }
-        open.insert(org, theirs.saturating_add(1));
+        open.insert(org, after);
         drop(open);
-        Ok(Open { streams: self.clone(), org })
+        Ok(Open { streams: self.clone(), org, weight })
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<OrgId, usize>> {
@@ -77,13 +81,14 @@ impl Streams {
 pub(crate) struct Open {
     streams: Streams,
     org: OrgId,
+    weight: usize,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         let mut open = self.streams.lock();
         if let Some(count) = open.get_mut(&self.org) {
-            *count = count.saturating_sub(1);
+            *count = count.saturating_sub(self.weight);
             if *count == 0 {
                 open.remove(&self.org);
             }

@@ -152,7 +152,7 @@ impl Tail {
         query: EventQuery,
         after: i64,
     ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>> {
-        let open = state.streams.open(caller.org)?;
+        let open = state.streams.open(caller.org, 1)?;
         let token = state.streams.tokens().join(&state, caller);
         let events = EventReader::new(&state, caller.org, token.watched(), query, after);
         let tail = Self { state, token, events, _open: open };

@@ -20,6 +20,7 @@ use trueup_http::{
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
 use trueup_rules::envelope::Keyring;
+use trueup_rules::event::checkpoint::CheckpointKey;
 use trueup_store::{App, Signals};
 use trueup_testkit::manual_clock::ManualClock;
 use trueup_testkit::test_db::{CHEAP, PASSWORD, TestDb};
@@ -69,6 +70,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         billing: Arc::default(),
         spend: SpendCache::default(),
         dashboard: Dashboard::default(),
+        checkpoints: Arc::new(CheckpointKey::new(&[7; 32])),
     }
 }
 

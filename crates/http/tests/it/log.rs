@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
-use trueup_http::{Lines, LiveLogs, LogSource};
+use trueup_http::{Lines, LiveLogs, LogSource, Streams};
 
 use crate::front::{Front, STRANGER, VIEWER, WEB};
 
@@ -97,4 +97,32 @@ async fn pod_filter_accepts_only_pods_of_the_service() {
 async fn service_without_pods_returns_a_notice() {
     let (front, _) = with_pods(json!([])).await;
     assert_eq!(lines(&front, "").await[0]["notice"], "no pods observed; see `trueup describe`");
+}
+
+/// M3: a log stream weighs what it opens.
+#[tokio::test]
+async fn log_streams_count_by_the_pods_that_they_read() {
+    let pods: Vec<Value> = (0..4).map(|number| pod(&format!("web-{number}"), false)).collect();
+    let mut front = with_logs(json!(pods), Arc::new(Endless)).await;
+    front.rebuild(|state| state.streams = Streams::new(6, 20));
+    let open = |query: &str| front.get(&format!("{WEB}/logs?follow=true{query}")).open();
+    let (status, _, four) = open("").await;
+    assert_eq!(status, StatusCode::OK);
+    let refused = front.get(&format!("{WEB}/logs?follow=true")).send().await;
+    let problem = refused.must_be(429, "TU1501");
+    assert!(problem["detail"].as_str().unwrap().contains("4 of 6"), "{problem}");
+    let one_pod = open("&pod=web-1").await;
+    assert_eq!(one_pod.0, StatusCode::OK, "one pod weighs less");
+    drop(four);
+    assert_eq!(open("").await.0, StatusCode::OK, "its weight is free again");
+}
+
+/// Logs that never end.
+#[derive(Debug)]
+struct Endless;
+
+impl LiveLogs for Endless {
+    fn read(&self, _of: LogSource) -> BoxFuture<'static, Result<Lines, String>> {
+        async { Ok(futures::stream::pending().boxed()) }.boxed()
+    }
 }

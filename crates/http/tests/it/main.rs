@@ -23,6 +23,8 @@ mod event;
 #[cfg(test)]
 mod feed;
 #[cfg(test)]
+mod flood;
+#[cfg(test)]
 mod front;
 #[cfg(test)]
 mod hostile;

@@ -121,6 +121,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("service_why"),
     reads("service_compare"),
     reads("projection_check"),
+    reads("audit_checkpoint"),
+    reads("audit_key"),
     reads("plan_list"),
     reads("plan_prices"),
     needs("plan_put", &[ManagePlatform]).with(plan).orgless(),

@@ -7,10 +7,10 @@ use futures::future::join_all;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 use trueup_http::router;
-use trueup_store::App;
+use trueup_store::{APP_CONNECTIONS, App, Error};
 use trueup_testkit::manual_clock::ManualClock;
 
-use crate::front::{Front, OWNER, PATIENCE, Reply, STRANGER, TestRequest, app_state};
+use crate::front::{Front, OWNER, PATIENCE, Reply, TestRequest, app_state};
 use crate::recipe::{operations, stage};
 
 /// The only operations that read nothing but tokens.
@@ -114,27 +114,12 @@ async fn f13_lost_connection_returns_503_and_saves_nothing() {
 #[tokio::test]
 async fn f17_exhausted_pool_requests_time_out_and_loops_continue() {
     let front = Front::new().await;
-    let routes = router(app_state(App::connect(&front.db.urls.app).unwrap(), &front.clock));
+    let app = App::connect(&front.db.urls.app).unwrap();
+    let routes = router(app_state(app.clone(), &front.clock));
     let request =
         |path: &str, token: &str| TestRequest::new(routes.clone(), Method::GET, path).token(token);
     let mut lock = front.owner.acquire().await.unwrap();
-    sqlx::raw_sql("begin; lock table projects").execute(&mut *lock).await.unwrap();
-    let mut stuck = JoinSet::new();
-    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'
-        and datname = current_database() and application_name = 'trueup-app'";
-    let mut own = PgConnection::connect(&front.db.urls.app).await.unwrap();
-    // One after the other: each has three seconds to get its connection, even on a busy machine.
-    for number in 1..=16_i64 {
-        let token = if number <= 10 { OWNER } else { STRANGER };
-        stuck.spawn(request("/v1/projects", token).send());
-        let taken = tokio::time::timeout(PATIENCE, async {
-            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut own).await.unwrap() < number
-            {
-                tokio::task::yield_now().await;
-            }
-        });
-        taken.await.expect("every connection should be in use");
-    }
+    let stuck = take_every_connection(&front, &app, &mut lock).await;
 
     let (refused, unready) =
         tokio::join!(request("/v1/projects", OWNER).send(), request("/readyz", OWNER).send());
@@ -144,8 +129,37 @@ async fn f17_exhausted_pool_requests_time_out_and_loops_continue() {
     front.db.worker.unsealed_events().await.expect("the loops should continue");
 
     sqlx::raw_sql("rollback").execute(&mut *lock).await.unwrap();
-    for reply in stuck.join_all().await {
-        assert_eq!(reply.status, StatusCode::OK);
+    for rows in stuck.join_all().await {
+        assert_eq!(rows.unwrap(), 1);
     }
+    assert_eq!(request("/v1/projects", OWNER).send().await.status, StatusCode::OK);
     assert_eq!(request("/readyz", OWNER).send().await.status, StatusCode::OK);
+}
+
+/// Lets every connection of this app hang, until the lock is rolled back: what has no caller takes
+/// connections without a limit of its own.
+pub(crate) async fn take_every_connection(
+    front: &Front,
+    app: &App,
+    lock: &mut PgConnection,
+) -> JoinSet<Result<usize, Error>> {
+    sqlx::raw_sql("begin; lock table projects").execute(lock).await.unwrap();
+    let mut stuck = JoinSet::new();
+    let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'
+        and datname = current_database() and application_name = 'trueup-app'";
+    let mut own = PgConnection::connect(&front.db.urls.app).await.unwrap();
+    // One after the other: each has three seconds to get its connection, even on a busy machine.
+    for number in 1..=APP_CONNECTIONS {
+        let (app, org) = (app.clone(), front.db.org);
+        stuck.spawn(async move { app.list_projects(org).await.map(|rows| rows.len()) });
+        let number = i64::try_from(number).unwrap();
+        let taken = tokio::time::timeout(PATIENCE, async {
+            while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut own).await.unwrap() < number
+            {
+                tokio::task::yield_now().await;
+            }
+        });
+        taken.await.expect("every connection should be in use");
+    }
+    stuck
 }

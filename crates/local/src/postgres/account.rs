@@ -14,8 +14,18 @@ use super::Error;
 use crate::files::{At, FileError};
 use crate::layout;
 
+/// The folder of the data, in the folder of a server.
+pub(super) const DATA: &str = "data";
+
 /// Accounts that may run Postgres when we are root, best first.
-const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
+const CANDIDATES: [&str; 2] = ["postgres", OWN];
+
+/// The account that is created when there is no other.
+const OWN: &str = "trueup";
+
+/// Older versions fell back to this account, which other services may run as, too. It keeps the data
+/// that it has, and gets no new data.
+const FORMER: &str = "nobody";
 
 /// The account that runs Postgres: our own, or another one if we are root.
 #[derive(Clone, Debug)]
@@ -31,14 +41,17 @@ struct Other {
 }
 
 impl Account {
-    pub(super) fn choose() -> Result<Self, Error> {
+    /// The account for the server in this folder; as root it may be created.
+    pub(super) fn choose(dir: &Path) -> Result<Self, Error> {
         if !layout::is_root() {
             return Ok(Self { other: None });
         }
-        let path = Path::new("/etc/passwd");
-        let passwd = fs::read_to_string(path).at("read", path)?;
-        let other = CANDIDATES.iter().find_map(|name| find(&passwd, name));
-        other.map(|other| Self { other: Some(other) }).ok_or(Error::NoAccount)
+        let owner = dir.join(DATA).metadata().ok().map(|data| data.uid());
+        if let Some(other) = pick(&passwd()?, owner) {
+            return Ok(Self { other: Some(other) });
+        }
+        create_own();
+        pick(&passwd()?, owner).map(|other| Self { other: Some(other) }).ok_or(Error::NoAccount)
     }
 
     /// The mode of parent folders of the data: private, unless another account must traverse them.
@@ -112,6 +125,25 @@ impl Other {
     }
 }
 
+fn passwd() -> Result<String, FileError> {
+    let path = Path::new("/etc/passwd");
+    fs::read_to_string(path).at("read", path)
+}
+
+/// The account for data that belongs to this user, or for new data.
+fn pick(passwd: &str, owner: Option<u32>) -> Option<Other> {
+    let former = find(passwd, FORMER).filter(|former| owner == Some(former.uid));
+    former.or_else(|| CANDIDATES.iter().find_map(|name| find(passwd, name)))
+}
+
+/// Creates an account that nothing else uses. Where that fails, the account is still missing and the
+/// error says so.
+fn create_own() {
+    let arguments = ["--system", "--no-create-home", "--home-dir", "/nonexistent", "--shell"];
+    let created = Command::new("useradd").args(arguments).args(["/usr/sbin/nologin", OWN]).output();
+    tracing::info!(?created, "created the account of Postgres");
+}
+
 fn find(passwd: &str, name: &'static str) -> Option<Other> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -134,5 +166,19 @@ mod tests {
         assert!(find(passwd, "postgres").is_none());
         let nobody = find(passwd, "nobody").unwrap();
         assert_eq!((nobody.uid, nobody.gid), (65534, 65533));
+    }
+
+    /// L9: an account that other services may run as gets no new data.
+    #[test]
+    fn nobody_runs_only_the_data_that_it_already_has() {
+        let shared = "nobody:x:65534:65534::/:/bin/false\n";
+        assert!(pick(shared, None).is_none());
+        assert!(pick(shared, Some(0)).is_none());
+        assert_eq!(pick(shared, Some(65534)).unwrap().name, FORMER);
+        let both = format!("{shared}postgres:x:101:104::/:/bin/bash\ntrueup:x:9:9::/:/bin/false\n");
+        assert_eq!(pick(&both, None).unwrap().name, "postgres");
+        assert_eq!(pick(&both, Some(65534)).unwrap().name, FORMER);
+        let own = format!("{shared}trueup:x:9:9::/:/bin/false\n");
+        assert_eq!(pick(&own, None).unwrap().name, OWN);
     }
 }

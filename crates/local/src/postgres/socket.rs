@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn existing_folder_becomes_private_and_a_link_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let (account, socket) = (Account::choose().unwrap(), Socket::new(root.path()));
+        let (account, socket) = (Account::choose(root.path()).unwrap(), Socket::new(root.path()));
         fs::create_dir(socket.folder()).unwrap();
         fs::set_permissions(socket.folder(), Permissions::from_mode(0o777)).unwrap();
         socket.prepare(&account).unwrap();
@@ -178,7 +178,7 @@ mod tests {
         } else {
             PathBuf::from("/usr")
         };
-        let error = Socket { folder }.prepare(&Account::choose().unwrap()).unwrap_err();
+        let error = Socket { folder }.prepare(&Account::choose(root.path()).unwrap()).unwrap_err();
         assert!(matches!(error, Error::ForeignFolder { .. }), "{error}");
     }
 }

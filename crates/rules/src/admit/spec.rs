@@ -37,6 +37,7 @@ pub fn check(spec: &Spec) -> Vec<Fault> {
     check_ports(&spec.ports, &mut faults);
     check_variables(spec, &mut faults);
     check_volume(spec, &mut faults);
+    check_scratch(spec, &mut faults);
     check_probe(spec, &mut faults);
     if spec.resources.cpu_millis == 0 {
         faults.add("/resources/cpu_millis", "must be at least 1");
@@ -188,13 +189,41 @@ fn check_volume(spec: &Spec, faults: &mut Faults) {
     if volume.size_gib == 0 {
         faults.add("/volume/size_gib", "must be at least 1");
     }
-    let parts = || volume.path.split('/').skip(1);
-    let good = volume.path.starts_with('/')
-        && volume.path.len() <= 255
-        && parts().all(|part| !matches!(part, "" | "." | ".."))
-        && !volume.path.contains(|c: char| c.is_control() || c == ':');
-    if !good {
+    if !is_mount_path(&volume.path) {
         faults.add("/volume/path", "must be an absolute path below `/`, such as `/data`");
+    }
+}
+
+fn is_mount_path(path: &str) -> bool {
+    let mut parts = path.split('/').skip(1);
+    path.starts_with('/')
+        && path.len() <= 255
+        && parts.all(|part| !matches!(part, "" | "." | ".."))
+        && !path.contains(|c: char| c.is_control() || c == ':')
+}
+
+/// The most folders of scratch space.
+const MOST_SCRATCH: usize = 8;
+/// The most scratch space in one folder: a TiB.
+const MOST_SCRATCH_MIB: u32 = 1 << 20;
+
+fn check_scratch(spec: &Spec, faults: &mut Faults) {
+    if spec.scratch.len() > MOST_SCRATCH {
+        faults.add("/scratch", format!("must have at most {MOST_SCRATCH} folders"));
+    }
+    let mut paths: BTreeSet<&str> = spec.volume.iter().map(|one| one.path.as_str()).collect();
+    for (index, scratch) in spec.scratch.iter().enumerate() {
+        if !is_mount_path(&scratch.path) {
+            let message = "must be an absolute path below `/`, such as `/tmp`";
+            faults.add(format!("/scratch/{index}/path"), message);
+        }
+        if !paths.insert(&scratch.path) {
+            faults.add(format!("/scratch/{index}/path"), "is already mounted; keep one");
+        }
+        if scratch.size_mib == 0 || scratch.size_mib > MOST_SCRATCH_MIB {
+            let message = format!("must be from 1 to {MOST_SCRATCH_MIB}");
+            faults.add(format!("/scratch/{index}/size_mib"), message);
+        }
     }
 }
 
@@ -270,6 +299,12 @@ mod tests {
             (json!({"variables": {"K": ""}, "generated_secrets": ["K"]}), "/variables/K"),
             (json!({"generated_secrets": ["a-b"]}), "/generated_secrets"),
             (json!({"volume": {"size_gib": 1, "path": "/data"}}), "/volume"),
+            (json!({"scratch": [{"size_mib": 0, "path": "/tmp"}]}), "/scratch/0/size_mib"),
+            (json!({"scratch": [{"size_mib": 1_048_577, "path": "/tmp"}]}), "/scratch/0/size_mib"),
+            (
+                json!({"scratch": [{"size_mib": 1, "path": "/a"}, {"size_mib": 2, "path": "/a"}]}),
+                "/scratch/1/path",
+            ),
             (json!({"ports": []}), "/probe"),
             (json!({"probe": {"http": {"path": "health"}}}), "/probe/http/path"),
             (json!({"resources": {"cpu_millis": 0, "memory_mib": 1}}), "/resources/cpu_millis"),
@@ -280,6 +315,8 @@ mod tests {
         for path in ["data", "/", "/a/../b", "/a//b", "/a:b", "/a\n", "/."] {
             let set = json!({"workload": "stateful_set", "volume": {"size_gib": 1, "path": path}});
             assert_eq!(faults(&set), ["/volume/path"], "{path:?}");
+            let set = json!({"scratch": [{"size_mib": 1, "path": path}]});
+            assert_eq!(faults(&set), ["/scratch/0/path"], "{path:?}");
         }
     }
 }

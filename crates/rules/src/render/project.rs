@@ -23,6 +23,13 @@ use crate::render::proof::ProofKey;
 /// How many endpoints a project may have.
 pub const MOST_ENDPOINTS: u32 = 100;
 
+/// The node's disk of a pod whose plan does not say, in mebibytes: logs, scratch space and what it
+/// writes to the image's files.
+const EPHEMERAL_MIB: u32 = 2048;
+
+/// How many pods a project may have.
+const MOST_PODS: u32 = 2000;
+
 const GUARDS: &str = "trueup";
 const DENY: &str = "trueup-default-deny";
 const OPENINGS: &str = "trueup-openings";
@@ -70,7 +77,11 @@ fn namespace(order: &Order, proofs: &ProofKey) -> Rendered {
 fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
     let (key, metadata) = at(order, proofs, Kind::ResourceQuota, GUARDS);
     let hard = BTreeMap::from([
-        ("pods".to_owned(), quantity::count(2000)),
+        ("pods".to_owned(), quantity::count(MOST_PODS)),
+        (
+            "limits.ephemeral-storage".to_owned(),
+            quantity::memory(MOST_PODS.saturating_mul(EPHEMERAL_MIB)),
+        ),
         ("persistentvolumeclaims".to_owned(), quantity::count(500)),
         ("services.loadbalancers".to_owned(), quantity::count(0)),
         ("services.nodeports".to_owned(), quantity::count(MOST_ENDPOINTS)),
@@ -81,16 +92,18 @@ fn quota(order: &Order, proofs: &ProofKey) -> Rendered {
 
 fn limits(order: &Order, proofs: &ProofKey) -> Rendered {
     let (key, metadata) = at(order, proofs, Kind::LimitRange, GUARDS);
-    let amounts = |cpu, memory| {
+    let amounts = |cpu, memory, disk| {
         Some(BTreeMap::from([
             ("cpu".to_owned(), quantity::cpu(cpu)),
             ("memory".to_owned(), quantity::memory(memory)),
+            ("ephemeral-storage".to_owned(), quantity::memory(disk)),
         ]))
     };
     let item = LimitRangeItem {
         type_: "Container".to_owned(),
-        default: amounts(500, 256),
-        default_request: amounts(100, 128),
+        default: amounts(500, 256, EPHEMERAL_MIB),
+        // Not a part of the node: without a request, the limit would be one.
+        default_request: amounts(100, 128, 0),
         ..LimitRangeItem::default()
     };
     finish(key, &LimitRange { metadata, spec: Some(LimitRangeSpec { limits: vec![item] }) })

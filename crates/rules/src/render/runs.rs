@@ -127,11 +127,14 @@ fn run(body: &ServiceBody) -> JobSpec {
 /// Variables are read when a run starts, so it has no config digest.
 fn pod(body: &ServiceBody) -> PodTemplateSpec {
     let pod = workload::pod_with(body, workload::restart(body));
+    let mut spec = pod.spec.unwrap_or_default();
+    let scratch = spec.volumes.take().unwrap_or_default();
+    let volumes: Vec<Volume> = body.spec.volume.iter().map(|_| disk(body)).chain(scratch).collect();
     PodTemplateSpec {
         spec: Some(PodSpec {
             restart_policy: Some("Never".to_owned()),
-            volumes: body.spec.volume.as_ref().map(|_| vec![disk(body)]),
-            ..pod.spec.unwrap_or_default()
+            volumes: (!volumes.is_empty()).then_some(volumes),
+            ..spec
         }),
         ..pod
     }

@@ -17,7 +17,7 @@ use trueup_model::order::{Order, ServiceBody};
 use trueup_model::service::DesiredState;
 use trueup_model::spec::{self, Protocol, Workload};
 
-use super::{Rendered, child_metadata, config, finish, quantity, runs, stated, volume};
+use super::{Rendered, child_metadata, config, finish, quantity, runs, scratch, stated, volume};
 use crate::render::names;
 use crate::render::proof::ProofKey;
 
@@ -182,6 +182,7 @@ pub(super) fn pod_with(
                 ..PodSecurityContext::default()
             }),
             containers: vec![container(body)],
+            volumes: (!body.spec.scratch.is_empty()).then(|| scratch::volumes(&body.spec)),
             node_selector: body
                 .spec
                 .nodes
@@ -212,6 +213,10 @@ fn container(body: &ServiceBody) -> Container {
     if spec.resources.gpus > 0 {
         amounts.insert(names::GPU_RESOURCE.to_owned(), quantity::count(spec.resources.gpus));
     }
+    if spec.resources.ephemeral_mib > 0 {
+        let amount = quantity::memory(spec.resources.ephemeral_mib);
+        amounts.insert("ephemeral-storage".to_owned(), amount);
+    }
     Container {
         name: "main".to_owned(),
         command: (!spec.command.is_empty()).then(|| spec.command.clone()),
@@ -230,17 +235,22 @@ fn container(body: &ServiceBody) -> Container {
                 drop: Some(vec!["ALL".to_owned()]),
                 ..Capabilities::default()
             }),
+            read_only_root_filesystem: spec.read_only_root.then_some(true),
             ..SecurityContext::default()
         }),
-        volume_mounts: spec.volume.as_ref().map(|volume| {
-            vec![VolumeMount {
-                name: names::VOLUME.to_owned(),
-                mount_path: volume.path.clone(),
-                ..VolumeMount::default()
-            }]
-        }),
+        volume_mounts: mounts(spec),
         ..stated::container(&spec.image)
     }
+}
+
+fn mounts(spec: &spec::Spec) -> Option<Vec<VolumeMount>> {
+    let volume = spec.volume.as_ref().map(|volume| VolumeMount {
+        name: names::VOLUME.to_owned(),
+        mount_path: volume.path.clone(),
+        ..VolumeMount::default()
+    });
+    let all: Vec<VolumeMount> = volume.into_iter().chain(scratch::mounts(spec)).collect();
+    (!all.is_empty()).then_some(all)
 }
 
 fn environment(body: &ServiceBody) -> Vec<EnvFromSource> {

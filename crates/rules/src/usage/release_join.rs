@@ -52,7 +52,7 @@ pub struct Held<'a> {
 
 impl Held<'_> {
     fn fits(&self, accepted: &AcceptedPlan) -> bool {
-        let Resources { cpu_millis, memory_mib, gpus } = accepted.resources;
+        let Resources { cpu_millis, memory_mib, gpus, ephemeral_mib: _ } = accepted.resources;
         let size = Size {
             cpu_millis: u64::from(cpu_millis),
             memory_bytes: u64::from(memory_mib).saturating_mul(MIB),

@@ -12,8 +12,22 @@ use trueup_rules::render::Rendered;
 use crate::manifests::{objects, pod_template};
 use crate::{given, seed};
 
-pub(crate) const SHIPPED: [&str; 8] =
-    ["web", "worker", "cron", "postgres", "redis", "minecraft", "job", "gpu-job"];
+pub(crate) const SHIPPED: [&str; 14] = [
+    "web",
+    "worker",
+    "cron",
+    "postgres",
+    "redis",
+    "minecraft",
+    "job",
+    "gpu-job",
+    "web-2",
+    "worker-2",
+    "cron-2",
+    "postgres-2",
+    "redis-2",
+    "job-2",
+];
 
 /// Keys that must not appear anywhere in a pod.
 const NEVER: [&str; 31] = [
@@ -89,7 +103,12 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
         let ours = volume["persistentVolumeClaim"]["claimName"]
             .as_str()
             .is_some_and(|claim| claim.starts_with("data-"));
-        must(ours && volume.as_object().is_some_and(|it| it.len() == 2), "has a foreign volume");
+        // Scratch space: empty, on the node's disk, and bounded.
+        let scratch = volume["name"].as_str().is_some_and(|name| name.starts_with("scratch-"))
+            && volume["emptyDir"].as_object().is_some_and(|it| it.len() == 1)
+            && volume["emptyDir"]["sizeLimit"].is_string();
+        let only = volume.as_object().is_some_and(|it| it.len() == 2);
+        must((ours || scratch) && only, "has a foreign volume");
     }
     let containers = pod["containers"].as_array().expect("containers");
     must(containers.len() == 1, "has more than one container");
@@ -98,7 +117,9 @@ fn forbidden(rendered: &Rendered) -> Vec<String> {
         let capabilities = &context["capabilities"];
         must(context["allowPrivilegeEscalation"] == false, "may escalate");
         must(*capabilities == json!({"drop": ["ALL"]}), "has capabilities");
-        must(context.as_object().is_some_and(|it| it.len() == 2), "has an unexpected context");
+        let read_only = usize::from(context["readOnlyRootFilesystem"] == true);
+        let fields = context.as_object().map(|it| it.len());
+        must(fields == Some(2 + read_only), "has an unexpected context");
         must(container["resources"]["limits"].is_object(), "has no limits");
         must(
             container["resources"]["limits"] == container["resources"]["requests"],

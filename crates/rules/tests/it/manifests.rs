@@ -187,3 +187,63 @@ fn secret_values_appear_only_in_the_secret_object() {
         }
     }
 }
+
+/// M5: what a pod may write is bounded, and releases that were accepted before stay as they were.
+#[test]
+fn pods_are_bounded_from_version_2_on_and_unchanged_before() {
+    let pod = |name: &str, change: fn(&mut trueup_model::spec::Spec)| {
+        let mut accepted = given::accepted(&given::template(name), json!({"image": "work:1"}));
+        change(&mut accepted.spec);
+        let order = given::order(&accepted);
+        objects(&order).iter().find_map(|one| pod_template(one).cloned()).expect("a pod")["spec"]
+            .clone()
+    };
+    let main = |pod: &Value| pod["containers"][0].clone();
+    for name in ["web", "worker", "job"] {
+        let (before, after) = (pod(name, |_| {}), pod(&format!("{name}-2"), |_| {}));
+        assert!(before["volumes"].is_null() && main(&before)["volumeMounts"].is_null(), "{name}");
+        assert!(main(&before)["securityContext"]["readOnlyRootFilesystem"].is_null(), "{name}");
+        assert_eq!(main(&after)["securityContext"]["readOnlyRootFilesystem"], true, "{name}");
+        assert_eq!(
+            main(&after)["volumeMounts"],
+            json!([{"name": "scratch-0", "mountPath": "/tmp"}])
+        );
+        let size = if name == "job" { "1Gi" } else { "256Mi" };
+        let scratch = json!([{"name": "scratch-0", "emptyDir": {"sizeLimit": size}}]);
+        assert_eq!(after["volumes"], scratch, "{name}");
+        for pod in [before, after] {
+            let resources = &main(&pod)["resources"];
+            assert!(
+                resources["limits"]["ephemeral-storage"].is_null(),
+                "the project's limit holds"
+            );
+        }
+    }
+    let planned = main(&pod("web", |spec| spec.resources.ephemeral_mib = 5120));
+    for kind in ["limits", "requests"] {
+        assert_eq!(planned["resources"][kind]["ephemeral-storage"], "5Gi");
+    }
+    let redis = {
+        let order = given::order(&given::accepted(&given::template("redis-2"), json!({})));
+        objects(&order).iter().find_map(|one| pod_template(one).cloned()).expect("a pod")
+    };
+    let mounts = &redis["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(
+        (&mounts[0]["mountPath"], &mounts[1]["mountPath"]),
+        (&json!("/data"), &json!("/tmp"))
+    );
+}
+
+/// M5: every pod of a project gets a limit, and reserves nothing by it.
+#[test]
+fn project_bounds_the_nodes_disk() {
+    let objects = objects(&given::project_order());
+    let of = |kind| {
+        let found = objects.iter().find(|one| one.key.kind == kind);
+        found.expect("an object of the project").object["spec"].clone()
+    };
+    let limits = &of(Kind::LimitRange)["limits"][0];
+    assert_eq!(limits["default"]["ephemeral-storage"], "2Gi");
+    assert_eq!(limits["defaultRequest"]["ephemeral-storage"], "0");
+    assert_eq!(of(Kind::ResourceQuota)["hard"]["limits.ephemeral-storage"], "4000Gi");
+}

@@ -50,6 +50,7 @@ pub(crate) fn plan(second: i64, plan: &str, pod: Size, nodes: Option<&str>) -> A
             cpu_millis: u32::try_from(pod.cpu_millis).unwrap(),
             memory_mib: u32::try_from(pod.memory_bytes >> 20).unwrap(),
             gpus: u32::try_from(pod.gpus).unwrap(),
+            ephemeral_mib: 0,
         },
         nodes: nodes.map(name),
     }

@@ -7,6 +7,8 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, SqlSafeStr};
 
+use trueup_rules::scram;
+
 use crate::Error;
 use crate::db::backfill;
 
@@ -39,6 +41,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (26, "people", include_str!("../../migrations/0026_people.sql")),
     (27, "divergence retention", include_str!("../../migrations/0027_divergence_retention.sql")),
     (28, "active_hours", include_str!("../../migrations/0028_active_hours.sql")),
+    (29, "org_limits", include_str!("../../migrations/0029_org_limits.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.
@@ -218,8 +221,8 @@ fn migrator() -> Migrator {
 
 /// Creates the roles, or sets the passwords of those that cannot log in.
 ///
-/// These statements contain a password, which the server may log, so a role that can log in is left
-/// alone.
+/// The server may log these statements. They contain no password: the server gets what it would
+/// store of it.
 async fn create_roles(
     connection: &mut PgConnection,
     login: &PgConnectOptions,
@@ -238,11 +241,13 @@ async fn create_roles(
         } else {
             continue;
         };
-        // Utility statements take no parameters: format() quotes identifiers and passwords.
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt).expect("the operating system should have randomness");
+        // Utility statements take no parameters: format() quotes identifiers and verifiers.
         let statement: String = sqlx::query_scalar("select format($1, $2, $3)")
             .bind(template)
             .bind(role)
-            .bind(password)
+            .bind(scram::verifier(password, &salt))
             .fetch_one(&mut *connection)
             .await?;
         sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut *connection).await?;

@@ -16,6 +16,11 @@ use crate::Error;
 use crate::db::begin::begin;
 use crate::door::dry_run::{self, Seen};
 
+/// Connections of a process for requests. The API divides them among its callers.
+pub const APP_CONNECTIONS: usize = 30;
+/// Connections of a process for its loops.
+const WORKER_CONNECTIONS: usize = 12;
+
 /// How long a request waits for a connection before the database counts as unavailable.
 const ACQUIRE: Duration = Duration::from_secs(3);
 /// A connection that was idle for longer is pinged before use. Under load none is.
@@ -67,7 +72,7 @@ impl App {
     /// # Errors
     /// The URL cannot be parsed.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", 16, wait)?, dry_run: None })
+        Ok(Self { pool: pool(url, "trueup-app", APP_CONNECTIONS, wait)?, dry_run: None })
     }
 
     /// A transaction in an org, for reads: what depends on the time is that of the database.
@@ -150,7 +155,10 @@ impl Worker {
     /// # Errors
     /// The URL cannot be parsed.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-worker", 12, wait)?, turns: Arc::default() })
+        Ok(Self {
+            pool: pool(url, "trueup-worker", WORKER_CONNECTIONS, wait)?,
+            turns: Arc::default(),
+        })
     }
 
     pub(crate) fn turns(&self, cluster: ClusterId) -> Turns {
@@ -171,14 +179,14 @@ impl Worker {
     }
 }
 
-fn pool(url: &str, name: &str, size: u32, wait: Duration) -> Result<PgPool, Error> {
+fn pool(url: &str, name: &str, size: usize, wait: Duration) -> Result<PgPool, Error> {
     let options = PgConnectOptions::from_str(url)?
         .application_name(name)
         // A process paused inside a transaction would keep its row locks, also on the lease, and
         // stall the sealer. No transaction here idles between two statements.
         .options([("idle_in_transaction_session_timeout", "5s"), ("statement_timeout", "30s")]);
     let pool = PgPoolOptions::new()
-        .max_connections(size)
+        .max_connections(u32::try_from(size).unwrap_or(u32::MAX))
         .acquire_timeout(wait)
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {

@@ -20,7 +20,7 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::pool::Tx;
 use crate::endpoint::{SELECT, endpoint};
-use crate::{App, Error};
+use crate::{App, Error, quota};
 
 /// Names an endpoint of a service.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +90,7 @@ async fn open(
         Some(row) => redirect(&mut write.tx, row.id, target.port, protocol).await?,
         None => {
             check_limit(&mut write.tx, &current).await?;
+            quota::take_endpoint(&mut write.tx).await?;
             let id: EndpointId = new_id(write.now);
             let port = take_port(&mut write.tx, &current, id).await?;
             let (new, exposes) = ((id, wanted.name, port), (target.port, protocol));
@@ -247,6 +248,6 @@ async fn accept(write: &mut Write<'_>, next: &Service, fact: Fact) -> Result<(),
     let unit = Unit::Service(next.id);
     write.record_generation(next, "endpoint").await?;
     write.record_about(unit, next.generation, fact).await?;
-    // The quota does not change. The wake is locked last, as everywhere.
+    // The wake is locked last, as everywhere.
     write.wake(unit, next.cluster, Lane::UserChange).await
 }

@@ -73,18 +73,23 @@ impl Write<'_> {
 
 /// Reserves what this generation needs of the org's quota.
 ///
-/// A service being deleted no longer counts as a service, but keeps its capacity until its absence
+/// Disk is held for the most pods that the service ever had: nothing deletes their claims before the
+/// service. A service being deleted no longer counts as a service, but keeps its capacity until its absence
 /// is verified.
 async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+    let held = quota::held(tx, service.id).await?.unwrap_or_default();
     let wanted = match service.desired {
-        DesiredState::Active | DesiredState::Paused => Amounts::of(&service.spec),
-        DesiredState::Deleted => quota::held(tx, service.id).await?.unwrap_or_default().capacity(),
+        DesiredState::Active | DesiredState::Paused => {
+            let amounts = Amounts::of(&service.spec);
+            // The claims of pods that were removed stay, with their data, as long as the service.
+            Amounts { storage_gib: amounts.storage_gib.max(held.storage_gib), ..amounts }
+        }
+        DesiredState::Deleted => held.capacity(),
     };
     if quota::reserve(tx, service.id, wanted).await? {
         return Ok(());
     }
-    let held = quota::held(tx, service.id).await?.unwrap_or_default();
-    let quota = quota::load(tx).await?;
+    let quota = Box::new(quota::load(tx).await?);
     Err(Refusal::OverQuota { more: wanted.less(held), quota })
 }
 

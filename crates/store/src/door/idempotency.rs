@@ -41,11 +41,16 @@ pub(crate) async fn find(
 ) -> Result<Option<String>, Refusal> {
     let Some(key) = &context.idempotency_key else { return Ok(None) };
     // Serializes concurrent requests with the same key: the second finds what the first recorded.
-    sqlx::query("select pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))")
-        .bind(&key.route)
-        .bind(&key.key)
-        .execute(&mut **tx)
-        .await?;
+    // Of one principal in one org: a key that others choose must not make anybody wait.
+    sqlx::query(
+        "select pg_advisory_xact_lock(hashtextextended(
+             trueup_org()::text || ' ' || $1::text || ' ' || $2 || ' ' || $3, 0))",
+    )
+    .bind(context.principal.id.uuid())
+    .bind(&key.route)
+    .bind(&key.key)
+    .execute(&mut **tx)
+    .await?;
     let found: Option<(Vec<u8>, String)> = sqlx::query_as(
         "select body_hash, subject from idempotency_keys
          where org_id = trueup_org() and principal = $1 and route = $2 and key = $3 and created_at > $4",

@@ -23,7 +23,7 @@ use crate::db::new_id::new_id;
 use crate::db::row::json;
 use crate::project::{ProjectRow, find};
 use crate::service::service;
-use crate::{App, Error, org, status};
+use crate::{App, Error, org, quota, status};
 
 pub use force::ProjectForce;
 
@@ -186,6 +186,7 @@ async fn create(
     let row = find(&mut write.tx, name.as_str()).await?.ok_or(Refusal::NotFound("project"))?;
     check_not_deleting(row.desired)?;
     if inserted.rows_affected() == 1 {
+        quota::take_project(&mut write.tx).await?;
         return Ok(Accepted { row, changed: true });
     }
     // Another request created it meanwhile.

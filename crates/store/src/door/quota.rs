@@ -39,13 +39,16 @@ async fn put(mut write: Write<'_>, limit: Amounts) -> Result<(Quota, bool), Refu
     write.record(fact).await?;
     sqlx::query(
         "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
-                storage_gib_limit = $4, gpus_limit = $5 where org_id = trueup_org()",
+                storage_gib_limit = $4, gpus_limit = $5, projects_limit = $6,
+                endpoints_limit = $7 where org_id = trueup_org()",
     )
     .bind(limit.services)
     .bind(limit.cpu_millis)
     .bind(limit.memory_mib)
     .bind(limit.storage_gib)
     .bind(limit.gpus)
+    .bind(limit.projects)
+    .bind(limit.endpoints)
     .execute(&mut *write.tx)
     .await?;
     let quota = load(&mut write.tx).await?;

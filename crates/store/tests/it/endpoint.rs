@@ -28,7 +28,7 @@ impl Stage {
         self.db.app.open_endpoint(org, &wanted, &target, &self.context(), at(3)).await
     }
 
-    async fn close(&self, service: &str, endpoint: &str) -> Result<(), Refusal> {
+    pub(crate) async fn close(&self, service: &str, endpoint: &str) -> Result<(), Refusal> {
         let name = name(endpoint);
         let wanted =
             EndpointRequest { project: PROJECT, service, name: &name, if_generation: None };

@@ -1,11 +1,14 @@
 //! Idempotency keys: a request that is sent twice is applied once.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use trueup_rules::admit::operation::ServiceOperation;
 use trueup_store::door::{Accepted, Refusal, RequestContext, ServiceRequest};
 use trueup_store::{IdempotencyKey, ServiceRow};
+use trueup_testkit::test_db::name;
 
-use crate::stage::{PROJECT, Stage, at};
+use crate::stage::{PROJECT, Stage, at, web};
 
 impl Stage {
     async fn restart(
@@ -75,4 +78,39 @@ async fn a_key_is_kept_for_seven_days() {
     assert_eq!(stage.db.worker.purge_idempotency_keys(at(week + 1)).await.unwrap(), 0);
     assert_eq!(stage.db.worker.purge_idempotency_keys(at(week + 2)).await.unwrap(), 1);
     assert!(stage.restart("k1", b"{}", week + 3).await.unwrap().changed);
+}
+
+/// L6: whoever waits with a key makes only the same principal's requests with that key wait.
+#[tokio::test]
+async fn key_of_one_org_makes_no_other_org_wait() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    let theirs = stage.db.setup.ensure_org("other", at(0)).await.unwrap();
+    stage.project(theirs).await;
+    let (web_name, request) = (name("web"), web("shop:1"));
+    let declare = ServiceRequest::declare(PROJECT, &web_name, &request);
+    let app = &stage.db.app;
+    app.accept_service(theirs, &declare, &stage.context(), at(1)).await.unwrap();
+
+    // The request of the first org has its key, and waits for the service.
+    let mut lock = stage.owner.begin().await.unwrap();
+    let row = "select from services where org_id = $1 for update";
+    sqlx::query(row).bind(stage.db.org.uuid()).execute(&mut *lock).await.unwrap();
+    let key = || Some(IdempotencyKey::new("POST /restart".to_owned(), "k1".to_owned(), b"{}"));
+    let waits = async {
+        let held = "select count(*) from pg_locks where locktype = 'advisory' and granted
+            and database = (select oid from pg_database where datname = current_database())";
+        while stage.one::<i64>(held).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        let context = RequestContext { idempotency_key: key(), ..stage.context() };
+        let act = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
+        let other = app.accept_service(theirs, &act, &context, at(2));
+        let other = tokio::time::timeout(Duration::from_secs(20), other).await;
+        lock.rollback().await.unwrap();
+        other
+    };
+    let (first, other) = tokio::join!(stage.restart("k1", b"{}", 2), waits);
+    assert!(first.unwrap().changed);
+    assert!(other.expect("the other org should not wait").unwrap().changed);
 }

@@ -93,8 +93,15 @@ async fn platform(stage: &Stage) {
     let sold: Vec<Plan> = app.list_plans(at(10)).await.unwrap();
     let old = Plan { name: name("old"), retired: true, ..sold[0].clone() };
     assert!(app.put_plan(&old, None, &context, at(10)).await.unwrap().changed);
-    let limit =
-        Amounts { services: 50, cpu_millis: 50_000, memory_mib: 90_000, storage_gib: 500, gpus: 1 };
+    let limit = Amounts {
+        services: 50,
+        cpu_millis: 50_000,
+        memory_mib: 90_000,
+        storage_gib: 500,
+        gpus: 1,
+        projects: 20,
+        endpoints: 30,
+    };
     app.put_quota(stage.db.org, limit, &context, at(10)).await.unwrap();
     let cluster = &app.list_clusters().await.unwrap()[0];
     let routing = Routing { issuer: Some("ca".to_owned()), ..Routing::default() };

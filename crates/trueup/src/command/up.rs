@@ -78,6 +78,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         () = build_progress::show(context.terminal, &progress) => (Ok(()), Ok(())),
         () = stop_on_signal(context.terminal, &stop) => (Ok(()), Ok(())),
     };
+    // Whoever listens on the port from now on must not get the token in this file.
+    std::fs::remove_file(ClientFile::path(install.dir())).ok();
     std::fs::remove_file(install.pid_file()).ok();
     served.and(announced).map(|()| Exit::Ok)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use trueup_model::Clock;
+use trueup_model::secret::MasterKey;
 use trueup_rules::envelope::{Keyring, SharedKeyring};
 use trueup_store::Setup;
 
@@ -19,7 +20,7 @@ const REWRAP_LIMIT: Duration = Duration::from_secs(120);
 /// The secrets keys in use, and where they come from.
 pub(super) struct LiveKeys {
     install: Install,
-    master_key: [u8; 32],
+    master_key: MasterKey,
     owner_url: String,
     shared: SharedKeyring,
 }
@@ -28,10 +29,10 @@ impl LiveKeys {
     /// Reads the keys of this install.
     pub(super) fn read(
         install: &Install,
-        master_key: [u8; 32],
+        master_key: MasterKey,
         owner_url: String,
     ) -> anyhow::Result<Self> {
-        let shared = SharedKeyring::new(install.keyring(&master_key)?);
+        let shared = SharedKeyring::new(install.keyring(master_key.reveal())?);
         Ok(Self { install: install.clone(), master_key, owner_url, shared })
     }
 
@@ -47,7 +48,7 @@ impl LiveKeys {
         let mut readable = true;
         loop {
             clock.sleep(READ_INTERVAL).await;
-            match self.install.keyring(&self.master_key) {
+            match self.install.keyring(self.master_key.reveal()) {
                 Ok(read) => {
                     self.shared.update(read);
                     readable = true;

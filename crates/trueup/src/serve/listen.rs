@@ -10,9 +10,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use trueup_http::Router;
-use trueup_http::{AllowedHosts, Limits, Listener, TrustedProxies, for_hosts, serve};
+use trueup_http::{AllowedHosts, Listener, TrustedProxies, for_hosts, serve};
 use trueup_model::Clock;
 
+use super::files::Capacity;
 use crate::config::Config;
 use trueup_cli::failure::{Exit, Failure};
 
@@ -53,14 +54,14 @@ impl Listeners {
     pub(super) async fn serve(
         self,
         router: Router,
+        capacity: &Capacity,
         config: &Config,
         clock: Arc<dyn Clock>,
         stop: CancellationToken,
     ) -> io::Result<()> {
         let hosts = config.hosts();
         let router = for_hosts(router, AllowedHosts::new(hosts.iter().map(String::as_str)));
-        let limits = Limits::default();
-        let proxies = TrustedProxies::new(&config.trusted_proxies);
+        let (limits, proxies) = (capacity.limits(), TrustedProxies::new(&config.trusted_proxies));
         let Some(socket) = self.public else {
             return serve(Listener::local(self.local, proxies), router, limits, stop).await;
         };

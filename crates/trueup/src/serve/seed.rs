@@ -15,8 +15,8 @@ use super::Options;
 use super::keys::rewrap_org_keys;
 use crate::install::Install;
 
-/// Shipped templates, each a version-1 row.
-const TEMPLATES: [&str; 8] = [
+/// Shipped templates. A published version never changes, so a change is a file of its own.
+const TEMPLATES: [&str; 14] = [
     include_str!("../../../../templates/web.yaml"),
     include_str!("../../../../templates/worker.yaml"),
     include_str!("../../../../templates/cron.yaml"),
@@ -25,6 +25,12 @@ const TEMPLATES: [&str; 8] = [
     include_str!("../../../../templates/minecraft.yaml"),
     include_str!("../../../../templates/job.yaml"),
     include_str!("../../../../templates/gpu-job.yaml"),
+    include_str!("../../../../templates/web-2.yaml"),
+    include_str!("../../../../templates/worker-2.yaml"),
+    include_str!("../../../../templates/cron-2.yaml"),
+    include_str!("../../../../templates/postgres-2.yaml"),
+    include_str!("../../../../templates/redis-2.yaml"),
+    include_str!("../../../../templates/job-2.yaml"),
 ];
 
 /// Shipped plans, and those for a real node on this machine.

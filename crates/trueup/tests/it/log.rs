@@ -1,5 +1,6 @@
 //! The event log on the command line: followed across restarts, and verified after tampering.
 
+use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -122,7 +123,7 @@ async fn intact_log_is_verified_against_recorded_heads() {
 }
 
 #[tokio::test]
-async fn tampering_with_the_log_is_found_and_located() {
+async fn tampering_and_a_rewritten_log_are_found_and_located() {
     let server = TestServer::new().await;
     for number in 1..=6 {
         server.declare("web", &format!("nginx:{number}")).await;
@@ -157,6 +158,23 @@ async fn tampering_with_the_log_is_found_and_located() {
         server.tamper(&undo).await;
         server.trueup(&["audit", "verify", "--expect", &head]).await.succeeded();
     }
+    // A log that was computed again has a valid chain, too: only a checkpoint or a head reveals it.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("checkpoint.json");
+    let file = file.to_str().unwrap();
+    server.trueup(&["audit", "checkpoint", file]).await.succeeded();
+    server.trueup(&["audit", "checkpoint", file]).await.failed_with(1, &["does not exist yet"]);
+    let kept = server.trueup(&["audit", "verify", "--checkpoint", file]).await.succeeded();
+    assert!(kept.out.contains("nothing up to position 7 was changed since"), "{}", kept.out);
+    server.rewrite_log().await;
+    let only = server.trueup(&["audit", "verify"]).await.succeeded();
+    assert!(only.out.contains("not that the log was never computed again"), "{}", only.out);
+    let found = server.trueup(&["audit", "verify", "--checkpoint", file]).await;
+    found.failed_with(1, &[&at("7"), "a different hash was recorded"]);
+    let text = fs::read_to_string(file).unwrap();
+    fs::write(file, text.replace("\"sequence\": \"7\"", "\"sequence\": \"6\"")).unwrap();
+    let forged = server.trueup(&["audit", "verify", "--checkpoint", file]).await;
+    forged.failed_with(1, &["its signature is not valid"]);
     // A truncated log has a valid chain: only a recorded head reveals it.
     server.tamper("delete from event_seals where position > 5").await;
     server.trueup(&["audit", "verify"]).await.succeeded();

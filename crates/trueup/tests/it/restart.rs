@@ -47,6 +47,8 @@ async fn killed_and_stopped_processes_restart_with_every_service() {
     kill(&install.process(TRUEUP_PID).unwrap()).await;
     install.trueup(&["down"]).await.succeeded();
     assert_eq!(install.processes(), [], "no process of the install should be left");
+    // L2: whoever listens on the port from now on is not sent the owner's token.
+    assert!(!install.dir().join("client.json").exists(), "its token is of a server that is down");
 }
 
 /// The ids of all services, which a restart must not change.
@@ -142,9 +144,9 @@ async fn down_ends_streams_and_leaves_nothing_running(install: &Install, client:
 
 /// Restarts it, and waits until the cluster was seen after that time and all services are healthy.
 async fn up_again(install: &Install, last_seen: Option<Timestamp>) {
-    let client = install.client().unwrap();
     let up = async {
         install.up(&[]).await.succeeded();
+        let client = install.client().unwrap();
         eventually("the cluster to be seen again and all services to be healthy", SOON, || async {
             let cluster = client.cluster_list().await.ok()?.items.remove(0);
             let services = client.service_list(&ServiceQuery::default()).await.ok()?.items;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_api::client::Terms;
+use trueup_api::event::{EventFilter, EventPage};
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
@@ -26,6 +27,8 @@ use trueup_http::{
 use trueup_model::Clock;
 use trueup_model::principal::Role;
 use trueup_rules::envelope::Keyring;
+use trueup_rules::event::chain::{Content, Hash, link};
+use trueup_rules::event::checkpoint::CheckpointKey;
 use trueup_store::{DbClock, Signals};
 use trueup_testkit::test_db::{CHEAP, TestDb};
 
@@ -100,6 +103,7 @@ impl TestServer {
             billing: Arc::default(),
             spend: SpendCache::default(),
             dashboard: Dashboard::default(),
+            checkpoints: Arc::new(CheckpointKey::new(&[7; 32])),
         };
         let stop = self.stop.clone();
         self.server.spawn(async move {
@@ -170,6 +174,38 @@ impl TestServer {
         command.args(["--url", &url, "--token", TOKEN]).args(args).stdin(Stdio::null());
         command.kill_on_drop(true);
         command
+    }
+
+    /// Changes an event and computes the whole chain again, as whoever can write the database may.
+    pub(crate) async fn rewrite_log(&self) {
+        let event = "(select event_id from event_seals where position = 4)";
+        let change = format!(
+            "update events set body = body || '{{\"action\": \"pause\"}}' where id = {event}"
+        );
+        self.tamper(&change).await;
+        let (filter, page) = (EventFilter::default(), EventPage::After(None));
+        let events = self.client().event_list(&filter, &page, Some(1000)).await.unwrap().items;
+        let mut head = Hash::START;
+        for event in events {
+            let position = event.sequence.parse().unwrap();
+            let content = Content {
+                id: &event.id,
+                source: &event.source,
+                kind: &event.kind,
+                subject: &event.subject,
+                generation: event.generation,
+                time: event.time,
+                trace: event.traceid.as_deref(),
+                cause: event.causeid.as_deref(),
+                data: &event.data,
+            };
+            head = link(&head, self.db.org, position, &content);
+            let org = self.db.org.uuid();
+            self.tamper(&format!(
+                "update event_seals set hash = '\\x{head}' where position = {position} and org_id = '{org}'"
+            ))
+            .await;
+        }
     }
 
     /// Runs a command.

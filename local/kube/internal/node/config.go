@@ -90,6 +90,10 @@ func (n *Node) networkConfig() (string, error) {
 	return string(content), err
 }
 
+// podPIDs is how many processes and threads a pod may have: plenty for a JVM, too few for a fork bomb to
+// hurt the machine. Kubernetes has no field for it in a pod.
+const podPIDs = 2048
+
 // kubeletText is the kubelet's configuration. Logs are in a separate folder, because a kubelet removes
 // unknown files from a shared one; there are no reservations and no early evictions, because the
 // developer's machine is rarely empty; and images are never garbage collected, because the samples
@@ -118,10 +122,11 @@ tlsPrivateKeyFile: %q
 registerWithTaints:
   - { key: %s, value: %s, effect: NoSchedule }
 imageGCHighThresholdPercent: 100
+podPidsLimit: %d
 evictionHard:
   memory.available: 64Mi
   nodefs.available: 1%%
   imagefs.available: 1%%
 `, n.cgroup(), n.socket(), n.network.gateway(), port, n.dir.Node("logs"), n.dir.Node("plugins"),
-		pki.Cert(n.dir, pki.ClusterCA), pki.Cert(n.dir, pki.Kubelet), pki.Key(n.dir, pki.Kubelet), seed.ClassLabel, seed.ClassReal)
+		pki.Cert(n.dir, pki.ClusterCA), pki.Cert(n.dir, pki.Kubelet), pki.Key(n.dir, pki.Kubelet), seed.ClassLabel, seed.ClassReal, podPIDs)
 }

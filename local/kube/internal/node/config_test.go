@@ -59,6 +59,9 @@ func TestKubeletUnderstandsItsConfiguration(t *testing.T) {
 	if len(config.RegisterWithTaints) != 1 || config.RegisterWithTaints[0].ToString() != "trueup.dev/node-class=real:NoSchedule" {
 		t.Errorf("pods that do not ask for it go there: %v", config.RegisterWithTaints)
 	}
+	if *config.PodPidsLimit != podPIDs {
+		t.Errorf("a pod may have %d processes", *config.PodPidsLimit)
+	}
 	if config.EvictionHard["nodefs.available"] != "1%" || config.EvictionHard["imagefs.available"] != "1%" || *config.ImageGCHighThresholdPercent != 100 {
 		t.Errorf("%v", config.EvictionHard)
 	}

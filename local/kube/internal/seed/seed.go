@@ -147,6 +147,8 @@ func simulatedNode(name string) *core.Node {
 		core.ResourceCPU:    resource.MustParse("32"),
 		core.ResourceMemory: resource.MustParse("128Gi"),
 		core.ResourcePods:   resource.MustParse("110"),
+		// Only for plans that name an amount: other pods request none.
+		core.ResourceEphemeralStorage: resource.MustParse("1000Gi"),
 	}
 	return &core.Node{
 		ObjectMeta: meta.ObjectMeta{

@@ -136,6 +136,13 @@ func (c *cluster) start(ctx context.Context, set parts.Set, options options) err
 	if err := seed.ForgetLeases(ctx, client); err != nil {
 		return err
 	}
+	// Before the provisioner makes it. As another user than root, all nodes are simulated, and the folder
+	// may be another user's.
+	if os.Geteuid() == 0 {
+		if err := node.TakeVolumeFolder(); err != nil {
+			return err
+		}
+	}
 	// These retry on their own, so nothing waits for them.
 	c.launch(set.ControllerManager(), clientGrace)
 	c.launch(set.Scheduler(), clientGrace)

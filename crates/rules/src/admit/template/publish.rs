@@ -164,7 +164,7 @@ fn wrong_constraints(parameter: &Parameter) -> Vec<String> {
 }
 
 /// What parameters may set, as shown in errors.
-const SLOTS: [&str; 12] = [
+const SLOTS: [&str; 14] = [
     "/image",
     "/replicas",
     "/autoscale/min, max and cpu_percent",
@@ -176,6 +176,8 @@ const SLOTS: [&str; 12] = [
     "/variables",
     "/ports/N/port",
     "/volume/size_gib",
+    "/read_only_root",
+    "/scratch/N/size_mib",
     "/probe/http/path",
 ];
 
@@ -195,6 +197,8 @@ fn slot(pointer: &str) -> Option<&'static [ParameterKind]> {
         ["", "variables"] => Some(&[Map]),
         ["", "variables", name] if is_variable(name) => Some(&[Text, Integer, Boolean]),
         ["", "ports", number, "port"] if index(number) => Some(&[Integer]),
+        ["", "read_only_root"] => Some(&[Boolean]),
+        ["", "scratch", number, "size_mib"] if index(number) => Some(&[Integer]),
         _ => None,
     }
 }

@@ -114,7 +114,7 @@ fn waiting(spec: Option<&Value>, status: &Value) -> Option<PodProblem> {
     let message = text(&waiting["message"]);
     Some(match waiting["reason"].as_str()? {
         "InvalidImageName" => problem(Cause::ImageName, message),
-        "ImagePullBackOff" | "ErrImagePull" => problem(image(&message), message),
+        "ImagePullBackOff" | "ErrImagePull" => problem(image(&message), pull(message)),
         "CrashLoopBackOff" | "RunContainerError" => crashed(spec, status, &message),
         "CreateContainerConfigError" | "CreateContainerError" => {
             problem(Cause::ContainerConfig, message)
@@ -134,6 +134,31 @@ fn image(message: &str) -> Cause {
     } else {
         Cause::ImagePull
     }
+}
+
+/// What a failed pull tells the users of a service.
+///
+/// How a connection failed would tell which hosts and ports the node can reach, so users learn only that it did.
+/// Operators find the text in the events of the pod.
+fn pull(message: String) -> String {
+    const CONNECTION: [&str; 11] = [
+        "connection refused",
+        "connection reset",
+        "i/o timeout",
+        "deadline exceeded",
+        "no route to host",
+        "unreachable",
+        "http response to https client",
+        "malformed http",
+        "x509",
+        "tls:",
+        "eof",
+    ];
+    let said = message.to_lowercase();
+    if CONNECTION.iter().any(|word| said.contains(word)) {
+        return "the node cannot get the image from its registry".to_owned();
+    }
+    message
 }
 
 /// A container that is restarted with backoff: its last exit says why.
@@ -223,4 +248,25 @@ pub(super) fn shortened(mut message: String) -> String {
         message.push('…');
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// M2: an image reference must not be a way to scan the operator's network.
+    #[test]
+    fn failed_connections_to_a_registry_all_look_the_same() {
+        let told: Vec<String> = [
+            "dial tcp 10.0.0.5:22: connect: connection refused",
+            "dial tcp 10.0.0.5:22: i/o timeout",
+            "Head \"https://10.0.0.5/v2/\": http: server gave HTTP response to HTTPS client",
+            "tls: failed to verify certificate: x509: certificate is valid for vault.corp",
+        ]
+        .map(|message| pull(message.to_owned()))
+        .to_vec();
+        assert!(told.iter().all(|one| one == &told[0] && !one.contains("10.0.0.5")), "{told:?}");
+        let missing = "docker.io/library/nope:1: not found";
+        assert_eq!(pull(missing.to_owned()), missing);
+    }
 }
