@@ -9,7 +9,7 @@ use crate::client::{Client, ClientError, query};
 /// What the caller may do in the org of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccessDecisions {
-    /// The role that decides.
+    /// The role in the org.
     pub role: Role,
     /// A decision for each permission that was asked about.
     pub items: Vec<AccessDecision>,
@@ -27,14 +27,15 @@ pub struct AccessDecision {
 }
 
 impl Client {
-    /// Whether the caller has a permission, or each of them, and why.
+    /// Whether the caller has a permission, or each of them, in the org or in one project, and why.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn access_check(
         &self,
         permission: Option<&str>,
+        project: Option<&str>,
     ) -> Result<AccessDecisions, ClientError> {
-        self.get(&query("/v1/can-i", &[("permission", permission)])).await
+        self.get(&query("/v1/can-i", &[("permission", permission), ("project", project)])).await
     }
 }

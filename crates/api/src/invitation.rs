@@ -9,6 +9,7 @@ use trueup_model::secret::{SecretValue, expose};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
+use crate::schema::ProjectKey;
 use crate::session::Session;
 
 /// The body that invites somebody.
@@ -21,6 +22,10 @@ pub struct InvitationRequest {
     /// The role that the invitation offers.
     #[schema(value_type = Role)]
     pub role: String,
+    /// The only project that it offers the role in, by name or id; the whole org when omitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ProjectKey>)]
+    pub project: Option<String>,
 }
 
 /// An open invitation.
@@ -33,6 +38,8 @@ pub struct Invitation {
     pub email: String,
     /// The role that it offers.
     pub role: Role,
+    /// The name of the only project that it offers the role in; null for the whole org.
+    pub project: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it expires.

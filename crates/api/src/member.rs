@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use trueup_model::UserId;
-use trueup_model::principal::Role;
+use trueup_model::principal::{Permission, Role};
+use trueup_model::{ProjectId, UserId};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
@@ -21,8 +21,24 @@ pub struct Member {
     pub email: String,
     /// The role in the org.
     pub role: Role,
+    /// The roles in single projects, in the order of their names.
+    pub projects: Vec<RoleInProject>,
     /// Since when.
     pub joined_at: Timestamp,
+}
+
+/// A role in one project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RoleInProject {
+    /// `prj_…`
+    #[schema(value_type = ProjectId)]
+    pub id: String,
+    /// The project's name; null if it is deleted.
+    pub name: Option<String>,
+    /// The role there.
+    pub role: Role,
+    /// The permissions there.
+    pub permissions: Vec<Permission>,
 }
 
 /// A list of members.
@@ -62,6 +78,36 @@ impl Client {
     ) -> Result<Member, ClientError> {
         let path = format!("/v1/members/{}", segment(member)?);
         Ok(self.put(&path, wanted).await?.1)
+    }
+
+    /// Gives a member, by id or address, a role in one project, by name or id.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_role_put(
+        &self,
+        member: &str,
+        project: &str,
+        wanted: &MemberRequest,
+    ) -> Result<Member, ClientError> {
+        let (member, project) = (segment(member)?, segment(project)?);
+        let path = format!("/v1/members/{member}/projects/{project}");
+        Ok(self.put(&path, wanted).await?.1)
+    }
+
+    /// Takes the role that a member, by id or address, has in one project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_role_delete(
+        &self,
+        member: &str,
+        project: &str,
+    ) -> Result<Member, ClientError> {
+        let (member, project) = (segment(member)?, segment(project)?);
+        let path = format!("/v1/members/{member}/projects/{project}");
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
+        self.body(response, &path).await
     }
 
     /// Removes a member, by id or address.

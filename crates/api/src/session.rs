@@ -11,6 +11,7 @@ use trueup_model::{OrgId, UserId};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError};
+use crate::member::RoleInProject;
 
 /// The body that signs a user in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -50,6 +51,8 @@ pub struct Session {
     pub role: Role,
     /// The permissions in `org`.
     pub permissions: Vec<Permission>,
+    /// The roles in single projects of `org`.
+    pub projects: Vec<RoleInProject>,
     /// When the session ends at the latest. It also ends when it is not used for 12 hours.
     pub expires_at: Timestamp,
 }

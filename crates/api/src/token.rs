@@ -8,7 +8,8 @@ use trueup_model::{OrgId, TokenId};
 use utoipa::ToSchema;
 
 use crate::client::{Client, ClientError, segment};
-use crate::schema::{Days, TokenName};
+use crate::member::RoleInProject;
+use crate::schema::{Days, ProjectKey, TokenName};
 
 /// The body that creates a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -21,6 +22,10 @@ pub struct TokenRequest {
     /// The role. `operator` belongs to no org.
     #[schema(value_type = Role)]
     pub role: String,
+    /// The only project that the token reaches, by name or id; the whole org when omitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ProjectKey>)]
+    pub project: Option<String>,
     /// A subset of the role's permissions; all of them when omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Permission>>)]
@@ -44,6 +49,8 @@ pub struct Token {
     pub name: String,
     /// Its role.
     pub role: Role,
+    /// The name of the only project that it reaches; null for the whole org.
+    pub project: Option<String>,
     /// Its permissions.
     pub permissions: Vec<Permission>,
     /// When it was created.
@@ -88,10 +95,12 @@ pub struct Whoami {
     pub token: Option<String>,
     /// The name of the user or of the token.
     pub name: String,
-    /// Its role.
+    /// Its role in the org.
     pub role: Role,
-    /// Its permissions.
+    /// Its permissions in the org.
     pub permissions: Vec<Permission>,
+    /// Its roles in single projects.
+    pub projects: Vec<RoleInProject>,
     /// The org of the request; null for an operator who names none.
     pub org: Option<WhoamiOrg>,
     /// When the token expires; null if it does not.

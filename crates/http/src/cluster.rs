@@ -26,7 +26,7 @@ pub(crate) async fn cluster_list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<ClusterList>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let rows = state.app.list_clusters().await?;
     let now = state.clock.now();
     Ok(Json(ClusterList { items: rows.iter().map(|row| view(row, now)).collect() }))
@@ -41,7 +41,7 @@ pub(crate) async fn cluster_get(
     caller: Caller,
     Path(cluster): Path<String>,
 ) -> Answer<Json<Cluster>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let found = state.app.find_cluster(caller.org, &cluster).await?;
     let (row, holds) = found.ok_or_else(|| Failure::not_found("cluster"))?;
     let shown = view(&row, state.clock.now());

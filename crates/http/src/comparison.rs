@@ -30,9 +30,9 @@ pub(crate) async fn service_compare(
     caller: Caller,
     Path(Target { project, service }): Path<Target>,
 ) -> Answer<Json<Comparison>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let now = state.clock.now();
-    let found = state.app.find_comparison(caller.org, &project, &service).await?;
+    let found = app.find_comparison(caller.org, &project, &service).await?;
     let facts = found.ok_or_else(|| Failure::not_found("service"))?;
     let shown = view(&facts.row, now);
     let spec = &facts.row.service.spec;

@@ -49,10 +49,10 @@ pub(crate) async fn conflict_list(
     caller: Caller,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Json<ConflictList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(wanted.limit)?;
     let after = wanted.after.as_deref().map(cursor::id).transpose()?;
-    let found = state.app.list_conflicts(caller.org, wanted.settled, after, limit).await?;
+    let found = app.list_conflicts(caller.org, wanted.settled, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.conflict.id.to_string());
     Ok(Json(ConflictList { items: found.iter().map(view).collect(), next }))
@@ -71,7 +71,7 @@ pub(crate) async fn conflict_settle(
     Path(conflict): Path<String>,
     Keyed { body, key }: Keyed<ConflictSettleBody>,
 ) -> Answer<Response> {
-    may_decide(&change)?;
+    let change = may_decide(change)?;
     let Decided { decision, instead_of } = decision(&body)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let held = body.for_hours.map(|hours| SignedDuration::from_hours(hours.into()));

@@ -42,8 +42,8 @@ pub(crate) async fn domain_list(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<DomainList>> {
-    caller.must(Permission::Read)?;
-    let rows = state.app.list_domains(caller.org, &project).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let rows = app.list_domains(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
     let now = state.clock.now();
     Ok(Json(DomainList { items: rows.into_iter().map(|row| shown(row, now)).collect() }))
@@ -62,10 +62,10 @@ pub(crate) async fn domain_get(
     caller: Caller,
     Path((project, service, domain)): Path<(String, String, String)>,
 ) -> Answer<Json<Domain>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_service(caller.org, &project, &service).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_service(caller.org, &project, &service).await?;
     let found = found.ok_or_else(|| Failure::not_found("service"))?;
-    let rows = state.app.list_domains(caller.org, &project).await?.unwrap_or_default();
+    let rows = app.list_domains(caller.org, &project).await?.unwrap_or_default();
     let row = rows
         .into_iter()
         .find(|row| row.service == found.row.service.id && row.host.as_str() == domain)
@@ -88,7 +88,7 @@ pub(crate) async fn domain_put(
     Path((project, service, domain)): Path<(String, String, String)>,
     Body(body): Body<DomainBody>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|error| refused("host", error.to_string()))?;
     let tls = body.tls.as_deref().map(tls).transpose()?.unwrap_or_default();
@@ -122,7 +122,7 @@ pub(crate) async fn domain_check(
     Path((project, service, domain)): Path<(String, String, String)>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = wanted(&change, (&project, &service), &host)?;
@@ -173,7 +173,7 @@ pub(crate) async fn domain_delete(
     change: WriteRequest,
     Path((project, service, domain)): Path<(String, String, String)>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let host = host(&change, (&project, &service), &domain).await?;
     let host = host.map_err(|_| Failure::not_found("domain"))?;
     let wanted = wanted(&change, (&project, &service), &host)?;
@@ -198,7 +198,7 @@ async fn host(
     (project, service): (&str, &str),
     text: &str,
 ) -> Answer<Result<Host, ParseHostError>> {
-    let found = change.state.app.find_service(change.org(), project, service).await?;
+    let found = change.app().find_service(change.org(), project, service).await?;
     found.ok_or_else(|| Failure::not_found("service"))?;
     Ok(text.parse())
 }

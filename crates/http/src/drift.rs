@@ -19,7 +19,7 @@ use trueup_model::key::Kind;
 use trueup_model::money::Money;
 use trueup_model::principal::Permission;
 use trueup_rules::drift::admit::{PolicyWords, RuleWords, read};
-use trueup_store::{DivergenceFilter, DivergenceRow, DriftSum};
+use trueup_store::{App, DivergenceFilter, DivergenceRow, DriftSum};
 
 use crate::AppState;
 use crate::front::caller::Caller;
@@ -68,11 +68,11 @@ pub(crate) async fn divergence_list(
     caller: Caller,
     Query(wanted): Query<Filter>,
 ) -> Answer<Json<DivergenceList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(wanted.limit)?;
     let after = wanted.after.as_deref().map(cursor::id).transpose()?;
-    let filter = filter(&state, &caller, &wanted).await?;
-    let found = state.app.list_divergences(caller.org, &filter, after, limit).await?;
+    let filter = filter(&app, &caller, &wanted).await?;
+    let found = app.list_divergences(caller.org, &filter, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.record.id.to_string());
     let now = state.clock.now();
@@ -84,7 +84,7 @@ pub(crate) async fn divergence_list(
 }
 
 /// Checks the filter: unknown projects and services are errors, not empty results.
-async fn filter(state: &AppState, caller: &Caller, wanted: &Filter) -> Answer<DivergenceFilter> {
+async fn filter(app: &App, caller: &Caller, wanted: &Filter) -> Answer<DivergenceFilter> {
     let mut filter = DivergenceFilter {
         state: wanted.state,
         ended: wanted.ended,
@@ -93,11 +93,11 @@ async fn filter(state: &AppState, caller: &Caller, wanted: &Filter) -> Answer<Di
     match (&wanted.project, &wanted.service) {
         (None, None) => {}
         (Some(project), None) => {
-            let row = state.app.find_project(caller.org, project).await?;
+            let row = app.find_project(caller.org, project).await?;
             filter.project = Some(row.ok_or_else(|| Failure::not_found("project"))?.project.id);
         }
         (Some(project), Some(service)) => {
-            let found = state.app.find_service(caller.org, project, service).await?;
+            let found = app.find_service(caller.org, project, service).await?;
             let found = found.ok_or_else(|| Failure::not_found("service"))?;
             filter.service = Some(found.row.service.id);
         }
@@ -121,8 +121,8 @@ pub(crate) async fn divergence_get(
     caller: Caller,
     Path(divergence): Path<String>,
 ) -> Answer<Json<api::Divergence>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_divergence(caller.org, id(&divergence)).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_divergence(caller.org, id(&divergence)).await?;
     let found = found.ok_or_else(|| Failure::not_found("divergence"))?;
     Ok(Json(view(&found, state.clock.now(), caller.reads_content())))
 }
@@ -142,7 +142,7 @@ pub(crate) async fn divergence_adopt(
     Path(divergence): Path<String>,
     Keyed { body: DivergenceAdoptBody { live }, key }: Keyed<DivergenceAdoptBody>,
 ) -> Answer<Response> {
-    may_decide(&change)?;
+    let change = may_decide(change)?;
     let if_generation = if_generation(&change.headers)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let (divergence, live) = (id(&divergence), live.as_ref());
@@ -165,7 +165,7 @@ pub(crate) async fn divergence_reject(
     Path(divergence): Path<String>,
     Keyed { body: NoBody {}, key }: Keyed<NoBody>,
 ) -> Answer<Response> {
-    may_decide(&change)?;
+    let change = may_decide(change)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let rejected = change.app().reject_divergence(org, id(&divergence), &context, now).await?;
     let content = change.caller().reads_content();
@@ -173,9 +173,8 @@ pub(crate) async fn divergence_reject(
 }
 
 /// Checks that the caller is an owner: a decision about drift approves what another writer did.
-pub(crate) fn may_decide(change: &WriteRequest) -> Answer<()> {
-    change.must(Permission::ManageProjects)?;
-    change.must(Permission::ManageServices)
+pub(crate) fn may_decide(change: WriteRequest) -> Answer<WriteRequest> {
+    change.within(Permission::ManageProjects)?.within(Permission::ManageServices)
 }
 
 /// How far back a report goes.
@@ -196,12 +195,12 @@ pub(crate) async fn drift_report(
     caller: Caller,
     Query(Reported { since }): Query<Reported>,
 ) -> Answer<Json<DriftReport>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let now = state.clock.now();
     let since = since.or_else(|| now.checked_sub(REPORTED).ok()).unwrap_or_default();
     // Postgres does not store every time that can be written.
     let since = since.max(Timestamp::UNIX_EPOCH).min(now);
-    let sums = state.app.sum_drift(caller.org, since, now).await?;
+    let sums = app.sum_drift(caller.org, since, now).await?;
     Ok(Json(DriftReport { since, until: now, items: sums.into_iter().map(sum).collect() }))
 }
 

@@ -33,8 +33,8 @@ pub(crate) async fn endpoint_list(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<EndpointList>> {
-    caller.must(Permission::Read)?;
-    let rows = state.app.list_endpoints(caller.org, &project).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let rows = app.list_endpoints(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(EndpointList { items: rows.into_iter().map(shown).collect() }))
 }
@@ -53,7 +53,7 @@ pub(crate) async fn endpoint_put(
     Path((project, service, endpoint)): Path<(String, String, String)>,
     Body(body): Body<EndpointBody>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let name = name("name", &endpoint)?;
     let protocol = body.protocol.as_deref().map(protocol).transpose()?;
     let wanted = wanted(&change, (&project, &service, &name))?;
@@ -75,7 +75,7 @@ pub(crate) async fn endpoint_delete(
     change: WriteRequest,
     Path((project, service, endpoint)): Path<(String, String, String)>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let name = name("name", &endpoint)?;
     let wanted = wanted(&change, (&project, &service, &name))?;
     let (org, context, now) = (change.org(), change.context(), change.now());

@@ -29,9 +29,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Checks the permission and parses the request.
+    /// Parses the request.
     pub(crate) fn read(change: &WriteRequest, of: Entry) -> Answer<Self> {
-        change.must(Permission::ManageSecrets)?;
         let name = of.name.parse().map_err(|error: VariableNameError| {
             Failure::invalid(vec![FieldError {
                 field: "name".to_owned(),
@@ -68,6 +67,7 @@ pub(crate) fn set<T: Serialize>(
 
 /// Deletes a variable or secret.
 pub(crate) async fn remove(change: WriteRequest, kind: EntryKind, of: Entry) -> Answer<Response> {
+    let change = change.within(Permission::ManageSecrets)?;
     let wanted = Wanted::read(&change, of)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     change.app().delete_entry(org, kind, &wanted.request(), &context, now).await?;

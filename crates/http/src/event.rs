@@ -62,9 +62,9 @@ pub(crate) async fn event_list(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<EventList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let query = page.query()?;
-    let events = state.app.list_events(caller.org, &query).await?;
+    let events = app.list_events(caller.org, &query).await?;
     let from = match query.order {
         EventOrder::OldestFirst => query.after,
         EventOrder::NewestFirst => query.before,
@@ -82,8 +82,8 @@ pub(crate) async fn event_get(
     caller: Caller,
     Path(event): Path<String>,
 ) -> Answer<Json<CloudEvent>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_event(caller.org, id(&event)).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_event(caller.org, id(&event)).await?;
     Ok(Json(view(&found.ok_or_else(|| Failure::not_found("event"))?)))
 }
 

@@ -61,7 +61,7 @@ async fn set_service_freeze(
     target: &Target,
     request: FreezeRequest<'_>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
     let answer = change.app().freeze_service(org, of, request, &context, now).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn service_reconcile(
     Path(target): Path<Target>,
     Body(NoBody {}): Body<NoBody>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let of = (target.project.as_str(), target.service.as_str());
     let row = change.app().reconcile_service(org, of, &context, now).await?;

@@ -28,7 +28,7 @@ use crate::front::extract::{self, Path};
 use crate::front::problem::{Answer, Failure};
 use crate::front::trace;
 use crate::mail::InvitationMail;
-use crate::member::role_in;
+use crate::member::{role_in, role_in_project};
 use crate::password::weakness;
 use crate::session::{SignInRequest, begin, wrong};
 use crate::write::idempotency::Keyed;
@@ -58,10 +58,14 @@ pub(crate) async fn invitation_create(
     Keyed { body: wanted, key }: Keyed<InvitationRequest>,
 ) -> Answer<Response> {
     change.must(Permission::ManageMembers)?;
-    let role = role_in(&wanted.role)?;
+    let project = wanted.project.as_deref();
+    let role = match project {
+        Some(_) => role_in_project(&wanted.role)?,
+        None => role_in(&wanted.role)?,
+    };
     belongs(role, change.org() == PLATFORM)?;
     let email = address(&wanted.email)?;
-    let spec = InvitationSpec { email: &email, role };
+    let spec = InvitationSpec { email: &email, role, project };
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let created = change.app().create_invitation(org, &spec, &context, now).await?;
     let code = created.code.as_ref().filter(|_| !change.is_dry());
@@ -181,6 +185,7 @@ fn view(invitation: &model::Invitation) -> Invitation {
         id: invitation.id.to_string(),
         email: invitation.email.clone(),
         role: invitation.role,
+        project: invitation.project.clone(),
         created_at: invitation.created_at,
         expires_at: invitation.expires_at,
     }

@@ -98,13 +98,13 @@ pub(crate) async fn service_logs(
     Path(target): Path<Target>,
     Query(wanted): Query<Wanted>,
 ) -> Answer<Response> {
-    caller.must(Permission::ReadContent)?;
+    let app = caller.within(&state.app, Permission::ReadContent)?;
     let tail = wanted.tail.unwrap_or(100);
     if tail > MAX_LINES {
         let detail = format!("`tail` must be from 0 to {MAX_LINES}");
         return Err(Failure::new(Code::BadRequest, detail));
     }
-    let found = state.app.find_pods(caller.org, &target.project, &target.service).await?;
+    let found = app.find_pods(caller.org, &target.project, &target.service).await?;
     let (namespace, mut pods) = found.ok_or_else(|| Failure::not_found("service"))?;
     if let Some(only) = &wanted.pod {
         pods.retain(|pod| pod.name == *only);

@@ -20,8 +20,8 @@ pub(crate) async fn lookup_get(
     caller: Caller,
     Path(text): Path<String>,
 ) -> Answer<Json<Lookup>> {
-    caller.must(Permission::Read)?;
-    let place = state.app.look_up(caller.org, &text).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let place = app.look_up(caller.org, &text).await?;
     let place = place.ok_or_else(|| Failure::not_found("id"))?;
     let service_id = place.service_id.map(|id| id.to_string());
     let path = path(&text, &place, service_id.as_deref().unwrap_or_default());

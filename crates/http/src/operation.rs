@@ -156,7 +156,7 @@ pub(crate) async fn service_force_delete(
     Keyed { body: ForceDeleteBody { reason, generation }, key }: Keyed<ForceDeleteBody>,
 ) -> Answer<Response> {
     // Needs more than the permission to delete: afterwards absence is not proved.
-    change.must(Permission::ManageProjects)?;
+    let change = change.within(Permission::ManageProjects)?;
     let operation = ServiceOperation::ForceDelete { reason };
     change.act_at(&target, &operation, generation, key).await
 }

@@ -25,10 +25,10 @@ pub(crate) async fn overview_get(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<Overview>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let now = state.clock.now();
-    let found = state.app.overview(caller.org, now).await?;
-    let clusters = state.app.list_clusters().await?;
+    let found = app.overview(caller.org, now).await?;
+    let clusters = app.list_clusters().await?;
     let spend = state.spend.of(&state, caller.org, now).await?;
     Ok(Json(Overview {
         as_of: now,

@@ -29,7 +29,7 @@ pub(crate) async fn plan_list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<PlanList>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let plans = state.app.list_plans(state.clock.now()).await?;
     Ok(Json(PlanList { items: plans.iter().map(view).collect() }))
 }
@@ -43,7 +43,7 @@ pub(crate) async fn plan_prices(
     caller: Caller,
     Path(plan): Path<String>,
 ) -> Answer<Json<PlanPriceList>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let found = state.app.list_plan_prices(&plan).await?;
     let prices = found.ok_or_else(|| Failure::not_found("plan"))?;
     Ok(Json(PlanPriceList { items: prices.iter().map(price_view).collect() }))

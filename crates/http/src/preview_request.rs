@@ -37,9 +37,9 @@ pub(crate) async fn preview_request_create(
     Path(target): Path<Target>,
     Keyed { body: manifest, key }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     // The preview shows live objects, variables included.
-    change.must(Permission::ReadContent)?;
+    let change = change.within(Permission::ReadContent)?;
     let (service, request) = declared(&target, manifest)?;
     let wanted = ServiceRequest::declare(&target.project, &service, &request)
         .if_generation(if_generation(&change.headers)?);
@@ -69,10 +69,9 @@ pub(crate) async fn preview_request_get(
     caller: Caller,
     Path((project, service, of)): Path<(String, String, String)>,
 ) -> Answer<Json<PreviewRequest>> {
-    caller.must(Permission::ManageServices)?;
-    caller.must(Permission::ReadContent)?;
-    let found =
-        state.app.find_preview_request(caller.org, &project, &service, &of, state.clock.now());
+    let app = caller.within(&state.app, Permission::ManageServices)?;
+    let app = caller.within(&app, Permission::ReadContent)?;
+    let found = app.find_preview_request(caller.org, &project, &service, &of, state.clock.now());
     let found = found.await?.ok_or_else(|| Failure::not_found("preview request"))?;
     Ok(Json(shown(&found)))
 }

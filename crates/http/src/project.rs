@@ -36,8 +36,8 @@ pub(crate) async fn project_list(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<Json<ProjectList>> {
-    caller.must(Permission::Read)?;
-    let rows = state.app.list_projects(caller.org).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let rows = app.list_projects(caller.org).await?;
     let now = state.clock.now();
     Ok(Json(ProjectList { items: rows.iter().map(|row| view(row, now)).collect() }))
 }
@@ -52,8 +52,8 @@ pub(crate) async fn project_get(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<Project>> {
-    caller.must(Permission::Read)?;
-    let row = state.app.find_project(caller.org, &project).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let row = app.find_project(caller.org, &project).await?;
     let row = row.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(view(&row, state.clock.now())))
 }
@@ -70,7 +70,7 @@ pub(crate) async fn project_put(
     Path(project): Path<String>,
     Body(manifest): Body<ProjectManifest>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageProjects)?;
+    let change = change.within(Permission::ManageProjects)?;
     matches_path("name", manifest.name.as_deref(), &project)?;
     matches_path("kind", manifest.kind.as_deref(), "Project")?;
     let name = name("name", &project)?;
@@ -92,7 +92,7 @@ pub(crate) async fn project_delete(
     change: WriteRequest,
     Path(project): Path<String>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageProjects)?;
+    let change = change.within(Permission::ManageProjects)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let accepted = change.app().delete_project(org, &project, &context, now).await?;
     change.accepted(accepted.changed, &view(&accepted.row, now))
@@ -115,8 +115,8 @@ pub(crate) async fn project_force_delete(
     Keyed { body: ForceDeleteBody { reason, generation }, key }: Keyed<ForceDeleteBody>,
 ) -> Answer<Response> {
     // As for a service: afterwards absence is not proved.
-    change.must(Permission::ManageProjects)?;
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageProjects)?;
+    let change = change.within(Permission::ManageServices)?;
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
     let wanted = ProjectForce { project: &project, reason: &reason, generation };
     let accepted = change.app().force_project(org, &wanted, &context, now).await?;

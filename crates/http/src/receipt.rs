@@ -45,10 +45,10 @@ pub(crate) async fn receipt_list(
     Path(project): Path<String>,
     Query(page): Query<Page>,
 ) -> Answer<Json<ReceiptList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(cursor::unit).transpose()?;
-    let found = state.app.list_receipts(caller.org, &project, after, limit).await?;
+    let found = app.list_receipts(caller.org, &project, after, limit).await?;
     let found = found.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(ReceiptList { next: next(&found, limit), ..bundle(&found) }))
 }
@@ -94,8 +94,8 @@ pub(crate) async fn receipt_get(
     caller: Caller,
     Path(subject): Path<String>,
 ) -> Answer<Json<SubjectReceipt>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_receipt(caller.org, &subject).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_receipt(caller.org, &subject).await?;
     found.as_ref().and_then(with_receipt).map(Json).ok_or_else(|| {
         let detail = "no such receipt; it has the id of its service or project (svc_…, prj_…), \
                       and exists once the deletion is complete";

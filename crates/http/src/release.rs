@@ -39,10 +39,9 @@ pub(crate) async fn release_list(
     Path(Target { project, service }): Path<Target>,
     Query(page): Query<Page>,
 ) -> Answer<Json<ReleaseList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
-    let found =
-        state.app.list_releases(caller.org, (&project, &service), page.before, limit).await?;
+    let found = app.list_releases(caller.org, (&project, &service), page.before, limit).await?;
     let releases = found.ok_or_else(|| Failure::not_found("service"))?;
     let full = usize::try_from(limit).is_ok_and(|limit| releases.len() == limit);
     let oldest = releases.last().map(|release| release.generation);

@@ -121,13 +121,14 @@ async fn list(
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<SecretList>> {
-    caller.must(Permission::ReadContent)?;
-    let rows = state.app.list_secrets(caller.org, project, service).await?;
+    let app = caller.within(&state.app, Permission::ReadContent)?;
+    let rows = app.list_secrets(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(SecretList { items: rows.into_iter().map(shown).collect() }))
 }
 
 async fn set(change: WriteRequest, of: Entry, body: SecretBody) -> Answer<Response> {
+    let change = change.within(Permission::ManageSecrets)?;
     let wanted = Wanted::read(&change, of)?;
     let value = body.value;
     let request = SecretRequest {

@@ -57,8 +57,8 @@ pub(crate) async fn service_get(
     Path((project, service)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_service(caller.org, &project, &service).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_service(caller.org, &project, &service).await?;
     let detail = found.ok_or_else(|| Failure::not_found("service"))?;
     let mut answer = HeaderMap::new();
     tag(&mut answer, &state, &detail.row);
@@ -89,14 +89,13 @@ pub(crate) async fn service_put(
     Path(target): Path<Target>,
     Keyed { body: manifest, key }: Keyed<ServiceManifest>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageServices)?;
+    let change = change.within(Permission::ManageServices)?;
     let (service, request) = declared(&target, manifest)?;
     let project = target.project;
-    let made = if with_project {
-        change.must(Permission::ManageProjects)?;
-        Some(name("project", &project)?)
+    let (change, made) = if with_project {
+        (change.within(Permission::ManageProjects)?, Some(name("project", &project)?))
     } else {
-        None
+        (change, None)
     };
     let wanted = ServiceRequest::declare(&project, &service, &request);
     change.service(ServiceRequest { with_project: made.as_ref(), preview, ..wanted }, key).await

@@ -27,6 +27,7 @@ use crate::front::cookie::{Sent, SessionCookie};
 use crate::front::problem::{Answer, Failure};
 use crate::front::proxy::ClientAddress;
 use crate::front::{concurrency, same_site, trace};
+use crate::member::roles_in_projects;
 
 /// A browser or program that signs in.
 #[derive(Debug)]
@@ -170,7 +171,8 @@ fn signing_in(holder: PrincipalId) -> Principal {
     Principal {
         id: holder,
         name: String::new(),
-        role: Role::Viewer,
+        role: Role::Member,
+        projects: Vec::new(),
         org: None,
         permissions: Some(std::collections::BTreeSet::new()),
         expires_at: None,
@@ -217,6 +219,7 @@ async fn view(
         orgs,
         role: principal.role,
         permissions: permissions.into_iter().collect(),
+        projects: roles_in_projects(&principal.projects, principal.permissions.as_ref()),
         expires_at: session.expires_at,
     })
 }

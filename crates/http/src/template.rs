@@ -32,7 +32,7 @@ pub(crate) async fn template_list(
     State(state): State<AppState>,
     Scope(caller): Scope,
 ) -> Answer<Json<TemplateList>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let templates = state.app.list_templates().await?;
     Ok(Json(TemplateList { items: templates.iter().map(view).collect() }))
 }
@@ -46,7 +46,7 @@ pub(crate) async fn template_versions(
     Scope(caller): Scope,
     Path(template): Path<String>,
 ) -> Answer<Json<TemplateList>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let templates = state.app.list_template_versions(&template).await?;
     if templates.is_empty() {
         return Err(Failure::not_found("template"));
@@ -64,7 +64,7 @@ pub(crate) async fn template_get(
     Scope(caller): Scope,
     Path((template, version)): Path<(String, String)>,
 ) -> Answer<Json<Template>> {
-    caller.must(Permission::Read)?;
+    caller.must_somewhere(Permission::Read)?;
     let found = state.app.find_template(&reference(&template, &version)?).await?;
     let found = found.ok_or_else(|| Failure::not_found("template version"))?;
     Ok(Json(detail(&found)))

@@ -8,6 +8,7 @@ use trueup_api::Code;
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::MAX_DAYS;
 use trueup_api::token::{NewToken, Token, TokenList, TokenRequest, Whoami, WhoamiOrg};
+use trueup_model::ProjectId;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Role};
 use trueup_model::token::{TokenSpec, check_name};
@@ -19,6 +20,7 @@ use crate::AppState;
 use crate::front::caller::{Caller, Scope};
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
+use crate::member::roles_in_projects;
 use crate::write::idempotency::Keyed;
 use crate::write::request::{DryRun, PlatformWriteRequest, WriteRequest};
 
@@ -38,6 +40,7 @@ pub(crate) async fn whoami(
         name: principal.name,
         role: principal.role,
         permissions: permissions.into_iter().collect(),
+        projects: roles_in_projects(&principal.projects, principal.permissions.as_ref()),
         org: org.map(|org| WhoamiOrg { id: org.id.to_string(), name: org.name }),
         expires_at: principal.expires_at,
     }))
@@ -72,7 +75,11 @@ pub(crate) async fn token_create(
 ) -> Answer<Response> {
     change.must(Permission::ManageTokens)?;
     let now = change.now();
-    let wanted = read(wanted, now)?;
+    let project = match &wanted.project {
+        Some(named) => Some(project(&change, named).await?),
+        None => None,
+    };
+    let wanted = TokenSpec { project, ..read(wanted, now)? };
     belongs(change.caller(), wanted.role)?;
     let created = change
         .app()
@@ -117,6 +124,12 @@ fn belongs(caller: &Caller, role: Role) -> Answer<()> {
     Err(Failure::new(Code::BadRequest, detail))
 }
 
+/// The project that a token is to be bound to.
+async fn project(change: &WriteRequest, named: &str) -> Answer<ProjectId> {
+    let found = change.app().find_project(change.org(), named).await?;
+    Ok(found.ok_or_else(|| Failure::not_found("project"))?.project.id)
+}
+
 /// Parses a token request; reports all field errors at once.
 fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     let mut errors = Vec::new();
@@ -127,9 +140,10 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
         field_error("name", error.to_string());
     }
     let role = wanted.role.parse::<Role>().ok();
-    if role.is_none() {
-        let known: Vec<&str> = Role::ALL.into_iter().map(|role| role.into_str()).collect();
-        field_error("role", format!("must be one of {}", known.join(", ")));
+    let known: &[Role] = if wanted.project.is_some() { &Role::OF_PROJECT } else { &Role::ALL };
+    if role.is_none_or(|role| !known.contains(&role)) {
+        let names: Vec<&str> = known.iter().map(|role| role.into_str()).collect();
+        field_error("role", format!("must be one of {}", names.join(", ")));
     }
     let mut permissions = wanted.permissions.as_ref().map(|_| Default::default());
     for (index, text) in wanted.permissions.iter().flatten().enumerate() {
@@ -166,7 +180,7 @@ fn read(wanted: TokenRequest, now: Timestamp) -> Answer<TokenSpec> {
     };
     match role {
         Some(role) if errors.is_empty() => {
-            Ok(TokenSpec { name: wanted.name, role, permissions, expires_at })
+            Ok(TokenSpec { name: wanted.name, role, project: None, permissions, expires_at })
         }
         Some(_) | None => Err(Failure::invalid(errors)),
     }
@@ -183,6 +197,7 @@ fn view(row: &TokenRow) -> Token {
         id: row.id.to_string(),
         name: row.name.clone(),
         role: row.role,
+        project: row.project.clone(),
         permissions: permissions.into_iter().collect(),
         created_at: row.created_at,
         expires_at: row.expires_at,

@@ -40,10 +40,10 @@ pub(crate) async fn transition_list(
     Path(Target { project, service }): Path<Target>,
     Query(page): Query<Page>,
 ) -> Answer<Json<TransitionList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(cursor::id).transpose()?;
-    let found = state.app.list_transitions(caller.org, (&project, &service), after, limit).await?;
+    let found = app.list_transitions(caller.org, (&project, &service), after, limit).await?;
     let found = found.ok_or_else(|| Failure::not_found("service"))?;
     let full = usize::try_from(limit).is_ok_and(|limit| found.len() == limit);
     let next = found.last().filter(|_| full).map(|last| last.id.to_string());

@@ -158,8 +158,8 @@ async fn list(
     project: &str,
     service: Option<&str>,
 ) -> Answer<Json<VariableList>> {
-    caller.must(Permission::ReadContent)?;
-    let rows = state.app.list_variables(caller.org, project, service).await?;
+    let app = caller.within(&state.app, Permission::ReadContent)?;
+    let rows = app.list_variables(caller.org, project, service).await?;
     let rows = rows.ok_or_else(|| no_such(service))?;
     Ok(Json(all_shown(rows)))
 }
@@ -171,7 +171,7 @@ async fn patch(
     body: VariablePatchBody,
     key: Option<IdempotencyKey>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageSecrets)?;
+    let change = change.within(Permission::ManageSecrets)?;
     let (set, delete) = read_patch(body)?;
     let wanted = VariablePatch { project, service, set: &set, delete: &delete };
     let (org, context, now) = (change.org(), change.context_with_key(key), change.now());
@@ -203,6 +203,7 @@ fn read_patch(
 }
 
 async fn set(change: WriteRequest, of: Entry, body: VariableBody) -> Answer<Response> {
+    let change = change.within(Permission::ManageSecrets)?;
     let wanted = Wanted::read(&change, of)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let set = change.app().set_variable(org, &wanted.request(), &body.value, &context, now).await?;

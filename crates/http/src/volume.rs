@@ -21,8 +21,8 @@ pub(crate) async fn volume_list(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<VolumeList>> {
-    caller.must(Permission::Read)?;
-    let rows = state.app.list_volumes(caller.org, &project).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let rows = app.list_volumes(caller.org, &project).await?;
     let rows = rows.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(VolumeList { items: rows.into_iter().map(shown).collect() }))
 }

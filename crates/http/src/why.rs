@@ -26,11 +26,11 @@ pub(crate) async fn service_why(
     caller: Caller,
     Path(Target { project, service }): Path<Target>,
 ) -> Answer<Json<Why>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let now = state.clock.now();
-    let found = state.app.find_service(caller.org, &project, &service).await?;
+    let found = app.find_service(caller.org, &project, &service).await?;
     let id = found.ok_or_else(|| Failure::not_found("service"))?.row.service.id.to_string();
-    let facts = state.app.find_why(caller.org, (&project, &id), now).await?;
+    let facts = app.find_why(caller.org, (&project, &id), now).await?;
     let facts = facts.ok_or_else(|| Failure::not_found("service"))?;
     let why = explain(&facts);
     let links = why.links.into_iter().map(|link| WhyLink {
@@ -66,10 +66,10 @@ pub(crate) async fn projection_check(
     caller: Caller,
     Query(page): Query<Page>,
 ) -> Answer<Json<ProjectionCheck>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let limit = cursor::limit(page.limit)?;
     let after = page.after.as_deref().map(cursor::unit).transpose()?;
-    let rebuilt = state.app.rebuild_projections(caller.org, after, limit).await?;
+    let rebuilt = app.rebuild_projections(caller.org, after, limit).await?;
     let full = usize::try_from(limit).is_ok_and(|limit| rebuilt.len() == limit);
     let mut check = ProjectionCheck {
         checked: 0,

@@ -46,7 +46,7 @@ pub use finding::{FindingClosed, FindingKept, FindingOpened, FindingRemovalReque
 pub use org::{OrgCreated, OrgDeleteQueued, QuotaChanged};
 pub use person::{
     InvitationCreated, InvitationRevoked, MemberAdded, MemberRemoved, MemberRoleChanged,
-    SignInRefused, SignedIn, SignedOut,
+    ProjectRoleGranted, ProjectRoleRevoked, SignInRefused, SignedIn, SignedOut,
 };
 pub use project::{ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued};
 pub use reconcile::{
@@ -239,6 +239,10 @@ pub enum Fact {
     MemberAdded(MemberAdded),
     /// The role of a member was changed.
     MemberRoleChanged(MemberRoleChanged),
+    /// A role in one project was given to a member.
+    ProjectRoleGranted(ProjectRoleGranted),
+    /// A role in one project was taken from a member.
+    ProjectRoleRevoked(ProjectRoleRevoked),
     /// A member was removed, or left.
     MemberRemoved(MemberRemoved),
     /// Somebody was invited.

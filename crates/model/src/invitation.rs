@@ -21,6 +21,8 @@ pub struct Invitation {
     pub email: String,
     /// The role that it offers.
     pub role: Role,
+    /// The name of the only project that it offers the role in.
+    pub project: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it expires.

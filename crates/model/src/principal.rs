@@ -10,7 +10,7 @@ use strum::{Display, EnumString, IntoStaticStr};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::id::{OrgId, TokenId, UserId};
+use crate::id::{OrgId, ProjectId, TokenId, UserId};
 use crate::org::PLATFORM;
 
 /// A named set of permissions; `rules::access` says which.
@@ -19,6 +19,8 @@ use crate::org::PLATFORM;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Role {
+    /// Belongs to an org and may do nothing in it but what roles in single projects add.
+    Member,
     /// Reads.
     Viewer,
     /// Reads what an org pays.
@@ -37,7 +39,8 @@ pub enum Role {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
+        Self::Member,
         Self::Viewer,
         Self::Billing,
         Self::Developer,
@@ -51,10 +54,19 @@ impl Role {
     #[must_use]
     pub const fn is_of_platform(self) -> bool {
         match self {
-            Self::Viewer | Self::Billing | Self::Developer | Self::Admin | Self::Owner => false,
+            Self::Member
+            | Self::Viewer
+            | Self::Billing
+            | Self::Developer
+            | Self::Admin
+            | Self::Owner => false,
             Self::Auditor | Self::Operator => true,
         }
     }
+
+    /// The roles that can be given in a single project: what an org pays or who belongs to it is not
+    /// part of a project.
+    pub const OF_PROJECT: [Self; 3] = [Self::Viewer, Self::Developer, Self::Admin];
 }
 
 /// Who acts.
@@ -122,6 +134,17 @@ impl FromStr for PrincipalId {
     }
 }
 
+/// A role in a single project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectRole {
+    /// The project.
+    pub project: ProjectId,
+    /// Its name; none once it is deleted, when another one may have the name.
+    pub name: Option<String>,
+    /// The role.
+    pub role: Role,
+}
+
 /// An authenticated caller, in one org.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -129,11 +152,13 @@ pub struct Principal {
     pub id: PrincipalId,
     /// Its name: of the token, or of the person.
     pub name: String,
-    /// Its role.
+    /// Its role in the org or on the platform.
     pub role: Role,
+    /// Its roles in single projects of the org.
+    pub projects: Vec<ProjectRole>,
     /// The org it has the role in; none for roles of the platform.
     pub org: Option<OrgId>,
-    /// The subset of its role's permissions it has; none means all of them.
+    /// The subset of its roles' permissions it has; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
     /// When it expires, if ever.
     pub expires_at: Option<Timestamp>,

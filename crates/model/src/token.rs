@@ -8,7 +8,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::id::TokenId;
+use crate::id::{ProjectId, TokenId};
 use crate::principal::{Permission, Role};
 
 /// The prefix of every token.
@@ -88,6 +88,8 @@ pub struct TokenSpec {
     pub name: String,
     /// Its role.
     pub role: Role,
+    /// The only project that it reaches; none means the whole org.
+    pub project: Option<ProjectId>,
     /// The subset of its role's permissions it gets; none means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
     /// When it expires, if ever.

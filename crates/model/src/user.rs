@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::id::{OrgId, UserId};
 use crate::org::PLATFORM;
-use crate::principal::{Principal, PrincipalId, Role};
+use crate::principal::{Principal, PrincipalId, ProjectRole, Role};
 use crate::token;
 
 /// The maximum length of an address (RFC 5321).
@@ -99,6 +99,8 @@ pub struct OrgRole {
     pub org_name: String,
     /// The role.
     pub role: Role,
+    /// The roles in single projects of the org.
+    pub projects: Vec<ProjectRole>,
 }
 
 impl OrgRole {
@@ -109,6 +111,7 @@ impl OrgRole {
             id: PrincipalId::User(user.id),
             name: user.name.clone(),
             role: self.role,
+            projects: self.projects.clone(),
             org: Some(self.org).filter(|org| *org != PLATFORM),
             permissions: None,
             expires_at: None,
@@ -123,6 +126,8 @@ pub struct Member {
     pub user: User,
     /// The role in the org.
     pub role: Role,
+    /// The roles in single projects, in the order of their names.
+    pub projects: Vec<ProjectRole>,
     /// Since when.
     pub joined_at: Timestamp,
 }

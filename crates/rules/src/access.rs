@@ -1,15 +1,18 @@
-//! Authorization: what a principal may do in an org, and which roles and tokens it may give.
+//! Authorization: what a principal may do in an org or in one of its projects, and which roles and tokens
+//! it may give.
 //!
 //! A role is a set of permissions. The sets are no ladder: one may run services without seeing what they
 //! contain, and one may see what they cost without seeing them at all.
 
+mod decision;
+
 use std::collections::BTreeSet;
-use std::fmt;
 
 use jiff::Timestamp;
-use trueup_model::id::OrgId;
 use trueup_model::principal::{Permission, Principal, Role};
 use trueup_model::token::TokenSpec;
+
+pub use decision::{Binding, Decision, Reach, Reason, Resource, decide, reach};
 
 /// The permissions of a role.
 #[must_use]
@@ -19,6 +22,7 @@ pub const fn permissions(role: Role) -> &'static [Permission] {
         Read, ReadBilling, ReadContent, ReadPlatform,
     };
     match role {
+        Role::Member => &[],
         Role::Viewer => &[Read, ReadContent],
         Role::Billing => &[Read, ReadBilling, ManageBilling],
         Role::Developer => &[Read, ReadContent, ManageServices, ManageSecrets],
@@ -44,81 +48,6 @@ pub const fn permissions(role: Role) -> &'static [Permission] {
 pub fn granted(role: Role, narrowed: Option<&BTreeSet<Permission>>) -> BTreeSet<Permission> {
     let all = permissions(role).iter().copied();
     all.filter(|permission| narrowed.is_none_or(|only| only.contains(permission))).collect()
-}
-
-/// The role that a decision is based on, and where it was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Binding {
-    /// The role.
-    pub role: Role,
-    /// The org it was given in; none for the platform.
-    pub org: Option<OrgId>,
-}
-
-/// Why something is allowed or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// The role includes it.
-    Granted,
-    /// The role does not include it.
-    NotInRole,
-    /// The role includes it, but the token was narrowed to less.
-    Narrowed,
-    /// The role was given in another org.
-    OtherOrg,
-}
-
-/// Whether a principal may do something, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decision {
-    /// What was asked for.
-    pub permission: Permission,
-    /// Why it is allowed or not.
-    pub reason: Reason,
-    /// The role that decided.
-    pub binding: Binding,
-}
-
-impl Decision {
-    /// Whether it is allowed.
-    #[must_use]
-    pub const fn allowed(&self) -> bool {
-        matches!(self.reason, Reason::Granted)
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (role, permission) = (self.binding.role.into_str(), self.permission.into_str());
-        match self.reason {
-            Reason::Granted => write!(f, "role `{role}` includes `{permission}`"),
-            Reason::NotInRole => write!(f, "role `{role}` does not include `{permission}`"),
-            Reason::Narrowed => {
-                write!(f, "the token is narrowed to fewer permissions than role `{role}` has")
-            }
-            Reason::OtherOrg => write!(f, "role `{role}` was given in another org"),
-        }
-    }
-}
-
-/// Whether a principal may do this in this org.
-///
-/// A role in another org decides as if the org did not exist.
-#[must_use]
-pub fn decide(principal: &Principal, permission: Permission, org: OrgId) -> Decision {
-    let binding = Binding { role: principal.role, org: principal.org };
-    let in_org = principal.role.is_of_platform() || principal.org == Some(org);
-    let narrowed = principal.permissions.as_ref();
-    let reason = if !in_org {
-        Reason::OtherOrg
-    } else if !permissions(principal.role).contains(&permission) {
-        Reason::NotInRole
-    } else if narrowed.is_some_and(|only| !only.contains(&permission)) {
-        Reason::Narrowed
-    } else {
-        Reason::Granted
-    };
-    Decision { permission, reason, binding }
 }
 
 /// The roles that include a permission.
@@ -249,7 +178,7 @@ pub fn may_revoke(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trueup_model::id::TokenId;
+    use trueup_model::id::{OrgId, TokenId};
     use trueup_model::principal::PrincipalId;
 
     use Permission::{
@@ -262,6 +191,7 @@ mod tests {
             id: PrincipalId::Token(TokenId::from_uuid(uuid::Uuid::from_u128(9))),
             name: "tester".to_owned(),
             role,
+            projects: Vec::new(),
             org: org.map(|n| OrgId::from_uuid(uuid::Uuid::from_u128(n))),
             permissions: None,
             expires_at: None,
@@ -276,13 +206,15 @@ mod tests {
         TokenSpec {
             name: "new".to_owned(),
             role,
+            project: None,
             permissions: permissions.map(|some| some.iter().copied().collect()),
             expires_at: end.map(at),
         }
     }
 
     fn allowed(principal: &Principal, org: OrgId) -> Vec<Permission> {
-        let allowed = |permission: &Permission| decide(principal, *permission, org).allowed();
+        let allowed =
+            |permission: &Permission| decide(principal, *permission, Resource::org(org)).allowed();
         Permission::ALL.into_iter().filter(allowed).collect()
     }
 
@@ -327,7 +259,7 @@ mod tests {
         assert!(has(Role::Viewer, ReadContent) && !has(Role::Viewer, ManageServices));
         assert!(has(Role::Billing, ReadBilling) && !has(Role::Developer, ReadBilling));
         for role in Role::ALL {
-            assert!(has(role, Read), "{role:?}");
+            assert_eq!(has(role, Read), role != Role::Member, "{role:?}");
             assert_eq!(has(role, ReadPlatform), role.is_of_platform(), "{role:?}");
         }
         assert_eq!(
@@ -337,52 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn decision_names_its_reason_and_its_binding() {
-        let here = OrgId::from_uuid(uuid::Uuid::from_u128(1));
-        let viewer = principal(Role::Viewer, Some(1));
-        let narrow = Principal { permissions: Some(BTreeSet::from([Read])), ..viewer.clone() };
-        for (principal, permission, org, reason, said) in [
-            (&viewer, Read, here, Reason::Granted, "role `viewer` includes `read`"),
-            (
-                &viewer,
-                ManageTokens,
-                here,
-                Reason::NotInRole,
-                "role `viewer` does not include `manage_tokens`",
-            ),
-            (
-                &narrow,
-                ReadContent,
-                here,
-                Reason::Narrowed,
-                "the token is narrowed to fewer permissions than role `viewer` has",
-            ),
-            (
-                &viewer,
-                Read,
-                OrgId::from_uuid(uuid::Uuid::from_u128(2)),
-                Reason::OtherOrg,
-                "role `viewer` was given in another org",
-            ),
-        ] {
-            let decision = decide(principal, permission, org);
-            assert_eq!((decision.reason, decision.to_string().as_str()), (reason, said));
-            assert_eq!(decision.binding, Binding { role: Role::Viewer, org: Some(here) });
-        }
-    }
-
-    #[test]
     fn nobody_gives_a_role_with_more_than_their_own() {
         let gives = |giver: Role, org| -> Vec<Role> {
             let giver = principal(giver, org);
             Role::ALL.into_iter().filter(|role| may_give(&giver, *role)).collect()
         };
-        let tenants = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
+        let tenants =
+            [Role::Member, Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
         assert_eq!(gives(Role::Owner, Some(1)), tenants);
         assert_eq!(gives(Role::Operator, None), Role::ALL);
-        assert_eq!(gives(Role::Admin, Some(1)), [Role::Admin]);
-        assert_eq!(gives(Role::Developer, Some(1)), [Role::Viewer, Role::Developer]);
-        assert_eq!(gives(Role::Auditor, None), [Role::Auditor]);
+        assert_eq!(gives(Role::Admin, Some(1)), [Role::Member, Role::Admin]);
+        let fewer = [Role::Member, Role::Viewer, Role::Developer];
+        assert_eq!(gives(Role::Developer, Some(1)), fewer);
+        assert_eq!(gives(Role::Auditor, None), [Role::Member, Role::Auditor]);
         let narrow = Principal {
             permissions: Some(BTreeSet::from([Read, ManageMembers])),
             ..principal(Role::Owner, Some(1))

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use sqlx::types::Json;
 use trueup_model::id::OrgId;
 use trueup_model::principal::Role;
 use uuid::Uuid;
 
 use crate::db::clock::sql;
 use crate::db::row::read;
+use crate::project_role::{Stored, digest, roles};
 use crate::{App, Error};
 
 /// A valid token, or a valid session in one of its orgs.
@@ -20,6 +22,8 @@ pub struct LiveCredential {
     pub home: OrgId,
     /// The role.
     pub role: Role,
+    /// A digest of the roles in single projects.
+    pub projects: u64,
 }
 
 impl App {
@@ -37,8 +41,8 @@ impl App {
     ) -> Result<BTreeSet<LiveCredential>, Error> {
         let (hashes, homes): (Vec<&[u8]>, Vec<Uuid>) =
             wanted.iter().map(|(hash, home)| (*hash, home.uuid())).unzip();
-        let rows: Vec<(Uuid, Uuid, String)> = sqlx::query_as(
-            "select id, home, role from unnest($1::bytea[], $2::uuid[]) as wanted (hash, home),
+        let rows: Vec<(Uuid, Uuid, String, Json<Vec<Stored>>)> = sqlx::query_as(
+            "select id, home, role, projects from unnest($1::bytea[], $2::uuid[]) as wanted (hash, home),
                   live_credential(wanted.hash, wanted.home, $3)",
         )
         .bind(hashes)
@@ -46,8 +50,9 @@ impl App {
         .bind(sql(now))
         .fetch_all(self.pool())
         .await?;
-        let live = |(id, home, role): (Uuid, Uuid, String)| -> Result<LiveCredential, Error> {
-            Ok(LiveCredential { id, home: OrgId::from_uuid(home), role: read("role", role)? })
+        let live = |(id, home, role, projects)| -> Result<LiveCredential, Error> {
+            let (home, role) = (OrgId::from_uuid(home), read("role", role)?);
+            Ok(LiveCredential { id, home, role, projects: digest(&roles(projects)?) })
         };
         rows.into_iter().map(live).collect()
     }

@@ -7,6 +7,7 @@
 
 mod active_hours;
 mod billing;
+mod binding;
 mod budget;
 mod config;
 mod conflict;
@@ -103,6 +104,7 @@ fn system_principal(org: OrgId, name: &str) -> Principal {
         id: PrincipalId::System,
         name: name.to_owned(),
         role: Role::Viewer,
+        projects: Vec::new(),
         org: Some(org),
         permissions: Some(BTreeSet::new()),
         expires_at: None,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use sqlx::FromRow;
-use trueup_model::id::{InvitationId, OrgId};
+use trueup_model::id::{InvitationId, OrgId, ProjectId};
 use trueup_model::invitation::Invitation;
 use trueup_model::principal::{Permission, Role};
 use trueup_model::user::EmailAddress;
@@ -21,6 +21,7 @@ pub(crate) struct Columns {
     id: Uuid,
     email: String,
     role: String,
+    project: Option<String>,
     created_at: jiff_sqlx::Timestamp,
     expires_at: jiff_sqlx::Timestamp,
 }
@@ -38,15 +39,23 @@ pub struct OpenInvitation {
     pub email: EmailAddress,
     /// The role that it offers.
     pub role: Role,
+    /// The only project that it offers the role in.
+    pub project: Option<ProjectId>,
     /// What its inviter may do today; none if they have left.
     pub(crate) inviter: Option<(Role, Option<std::collections::BTreeSet<Permission>>)>,
 }
+
+/// The columns of an invitation; the alias is `i`.
+pub(crate) const SELECT: &str = "select i.id, i.email, i.role,
+        (select p.name from projects p where p.id = i.project_id) as project, i.created_at, i.expires_at
+    from invitations i";
 
 pub(crate) fn invitation(row: Columns) -> Result<Invitation, Error> {
     Ok(Invitation {
         id: InvitationId::from_uuid(row.id),
         email: row.email,
         role: read("role", row.role)?,
+        project: row.project,
         created_at: row.created_at.to_jiff(),
         expires_at: row.expires_at.to_jiff(),
     })
@@ -63,13 +72,14 @@ impl App {
         now: Timestamp,
     ) -> Result<Vec<Invitation>, Error> {
         let mut tx = self.begin(org).await?;
-        let rows: Vec<Columns> = sqlx::query_as(
-            "select id, email, role, created_at, expires_at from invitations
-             where accepted_at is null and revoked_at is null and expires_at > $1 order by id desc",
-        )
-        .bind(sql(now))
-        .fetch_all(&mut *tx)
-        .await?;
+        let statement = format!(
+            "{SELECT} where i.accepted_at is null and i.revoked_at is null and i.expires_at > $1
+             order by i.id desc"
+        );
+        let rows: Vec<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+            .bind(sql(now))
+            .fetch_all(&mut *tx)
+            .await?;
         rows.into_iter().map(invitation).collect()
     }
 
@@ -95,6 +105,7 @@ struct OpenColumns {
     org_name: String,
     email: String,
     role: String,
+    project_id: Option<Uuid>,
     inviter_role: Option<String>,
     inviter_permissions: Option<Vec<String>>,
 }
@@ -106,7 +117,7 @@ pub(crate) async fn open(
     now: Timestamp,
 ) -> Result<Option<OpenInvitation>, Error> {
     let found: Option<OpenColumns> = sqlx::query_as(
-        "select id, org_id, org_name, email, role, inviter_role, inviter_permissions
+        "select id, org_id, org_name, email, role, project_id, inviter_role, inviter_permissions
          from find_invitation($1, $2)",
     )
     .bind(hash)
@@ -122,6 +133,7 @@ pub(crate) async fn open(
         org_name: row.org_name,
         email: row.email.parse().map_err(|source| Error::corrupt("email", source))?,
         role: read("role", row.role)?,
+        project: row.project_id.map(ProjectId::from_uuid),
         inviter: inviter_role.map(|role| (role, permissions)),
     }))
 }

@@ -32,6 +32,7 @@ mod plan;
 mod preview_request;
 mod price;
 mod project;
+mod project_role;
 mod projection;
 mod quota;
 mod receipt;
@@ -76,6 +77,7 @@ pub use lookup::{Findable, Place};
 pub use overview::{Need, NeedCause, Overview, ServiceCount};
 pub use preview_request::{PendingPreview, PreviewResult};
 pub use project::ProjectRow;
+pub use project_role::digest as project_roles_digest;
 pub use projection::{Comparison, Rebuilt, Reprojected};
 pub use receipt::{ReceiptBundle, ReceiptRow};
 pub use service::{

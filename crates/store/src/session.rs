@@ -5,6 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sqlx::FromRow;
+use sqlx::types::Json;
 use trueup_model::id::{OrgId, SessionId, TokenId, UserId};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Principal, PrincipalId};
@@ -16,6 +17,7 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::read;
 use crate::db::setup::token_hash;
+use crate::project_role::{Stored, roles as project_roles};
 use crate::token::narrowed;
 use crate::{App, Error};
 
@@ -26,7 +28,7 @@ type Time = jiff_sqlx::Timestamp;
 
 /// Finds a session by the hash of its secret.
 const FIND: &str = "select session_id, expires_at, used_at, user_id, token_id, name, email, org_id,
-        org_name, role, permissions, token_expires_at
+        org_name, role, permissions, token_expires_at, projects
     from authenticate_session($1, $2)";
 
 /// A session with one of its roles.
@@ -44,6 +46,7 @@ struct Columns {
     role: String,
     permissions: Option<Vec<String>>,
     token_expires_at: Option<Time>,
+    projects: Json<Vec<Stored>>,
 }
 
 /// A new session; its secret is not stored.
@@ -137,19 +140,21 @@ fn session(rows: Vec<Columns>) -> Result<Option<Session>, Error> {
     let mut found = None;
     for row in rows {
         let (org, role) = (OrgId::from_uuid(row.org_id), read("role", row.role)?);
+        let projects = project_roles(row.projects)?;
         let expires_at = row.expires_at.to_jiff();
         let holder = if let Some(token) = row.token_id {
             let principal = Principal {
                 id: PrincipalId::Token(TokenId::from_uuid(token)),
                 name: row.name,
                 role,
+                projects,
                 org: Some(org).filter(|org| *org != PLATFORM),
                 permissions: narrowed(row.permissions)?,
                 expires_at: row.token_expires_at.map(Time::to_jiff),
             };
             Holder::Token(principal, row.org_name)
         } else {
-            roles.push(OrgRole { org, org_name: row.org_name, role });
+            roles.push(OrgRole { org, org_name: row.org_name, role, projects });
             let id = UserId::from_uuid(row.user_id.unwrap_or_default());
             let user = User { id, name: row.name, email: row.email.unwrap_or_default() };
             Holder::User(user, Vec::new())

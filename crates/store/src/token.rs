@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use sqlx::FromRow;
+use sqlx::types::Json;
 use trueup_model::id::{OrgId, TokenId};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, PrincipalId, Role};
@@ -17,6 +18,7 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::read;
 use crate::db::setup::token_hash;
+use crate::project_role::{Stored, roles};
 use crate::{App, Error};
 
 /// Granularity of a token's last use: finer would cost a write per request.
@@ -31,6 +33,8 @@ pub struct TokenRow {
     pub name: String,
     /// Its role.
     pub role: Role,
+    /// The name of the only project that it reaches.
+    pub project: Option<String>,
     /// The subset of its role's permissions; `None` means all of them.
     pub permissions: Option<BTreeSet<Permission>>,
     /// When it was created.
@@ -58,6 +62,7 @@ pub(crate) struct Columns {
     id: Uuid,
     name: String,
     role: String,
+    project: Option<String>,
     permissions: Option<Vec<String>>,
     created_at: Time,
     expires_at: Option<Time>,
@@ -73,7 +78,13 @@ struct PrincipalColumns {
     permissions: Option<Vec<String>>,
     expires_at: Option<Time>,
     used_at: Option<Time>,
+    projects: Json<Vec<Stored>>,
 }
+
+/// The columns of a token, without its hash; the alias is `t`.
+pub(crate) const SELECT: &str = "select t.id, t.name, t.role,
+        (select p.name from projects p where p.id = t.project_id) as project,
+        t.permissions, t.created_at, t.expires_at, t.used_at from tokens t";
 
 impl App {
     /// The principal that this token stands for, if it is valid now.
@@ -86,7 +97,7 @@ impl App {
         now: Timestamp,
     ) -> Result<Option<Principal>, Error> {
         let row: Option<PrincipalColumns> = sqlx::query_as(
-            "select id, org_id, name, role, permissions, expires_at, used_at
+            "select id, org_id, name, role, permissions, expires_at, used_at, projects
              from authenticate($1, $2)",
         )
         .bind(token_hash(token))
@@ -100,6 +111,7 @@ impl App {
             id: PrincipalId::Token(TokenId::from_uuid(row.id)),
             name: row.name,
             role: read("role", row.role)?,
+            projects: roles(row.projects)?,
             org: Some(OrgId::from_uuid(row.org_id)).filter(|org| *org != PLATFORM),
             permissions: narrowed(row.permissions)?,
             expires_at: row.expires_at.map(Time::to_jiff),
@@ -117,12 +129,9 @@ impl App {
     /// The database cannot be reached.
     pub async fn list_tokens(&self, org: OrgId) -> Result<Vec<TokenRow>, Error> {
         let mut tx = self.begin(org).await?;
-        let rows: Vec<Columns> = sqlx::query_as(
-            "select id, name, role, permissions, created_at, expires_at, used_at from tokens
-             where revoked_at is null order by name",
-        )
-        .fetch_all(&mut *tx)
-        .await?;
+        let statement = format!("{SELECT} where t.revoked_at is null order by t.name");
+        let rows: Vec<Columns> =
+            sqlx::query_as(sqlx::AssertSqlSafe(statement)).fetch_all(&mut *tx).await?;
         rows.into_iter().map(row).collect()
     }
 }
@@ -137,6 +146,7 @@ pub(crate) fn row(columns: Columns) -> Result<TokenRow, Error> {
         id: TokenId::from_uuid(columns.id),
         name: columns.name,
         role: read("role", columns.role)?,
+        project: columns.project,
         permissions: narrowed(columns.permissions)?,
         created_at: columns.created_at.to_jiff(),
         expires_at: columns.expires_at.map(Time::to_jiff),
@@ -151,11 +161,10 @@ pub(crate) fn narrowed(stored: Option<Vec<String>>) -> Result<Option<BTreeSet<Pe
 
 /// A token of the org by its id, also after it was revoked.
 pub(crate) async fn find(tx: &mut Tx, id: &str) -> Result<Option<TokenRow>, Error> {
-    let found: Option<Columns> = sqlx::query_as(
-        "select id, name, role, permissions, created_at, expires_at, used_at from tokens where id = $1",
-    )
-    .bind(id.parse::<TokenId>().ok().map(TokenId::uuid))
-    .fetch_optional(&mut **tx)
-    .await?;
+    let statement = format!("{SELECT} where t.id = $1");
+    let found: Option<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+        .bind(id.parse::<TokenId>().ok().map(TokenId::uuid))
+        .fetch_optional(&mut **tx)
+        .await?;
     found.map(row).transpose()
 }

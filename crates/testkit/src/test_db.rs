@@ -335,6 +335,7 @@ impl TestDb {
             id: PrincipalId::Token(TokenId::from_parts(Timestamp::UNIX_EPOCH, [1; 10])),
             name: "owner".to_owned(),
             role: Role::Owner,
+            projects: Vec::new(),
             org: Some(self.org),
             permissions: None,
             expires_at: None,

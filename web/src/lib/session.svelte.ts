@@ -1,6 +1,7 @@
 // Who is signed in, in which org, and what they may do. Actions without permission are shown disabled with
 // the reason; the server decides in any case.
 import { goto } from "$app/navigation";
+import { page } from "$app/state";
 import { onSignedOut, useOrg } from "./api/client";
 import { readSession, signOut } from "./api/session";
 import type { Permission, Session } from "./api/types";
@@ -66,9 +67,12 @@ class Current {
     this.session = session;
   }
 
-  /** Why an action is not possible; undefined if it is. */
+  /** Why an action is not possible in the org, or in the project of the page; undefined if it is. */
   denied(permission: Permission): string | undefined {
     if (this.session?.permissions.includes(permission)) return undefined;
+    const project = page.params.project;
+    const here = this.session?.projects.find((one) => one.name === project || one.id === project);
+    if (here?.permissions.includes(permission)) return undefined;
     const role = this.session?.role ?? "none";
     return `needs the permission ${permission}, which the role ${LEAST_ROLE[permission]} has; yours is ${role}`;
   }

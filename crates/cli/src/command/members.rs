@@ -3,8 +3,10 @@
 use trueup_api::Client;
 use trueup_api::invitation::{Invitation, InvitationRequest};
 use trueup_api::member::{Member, MemberRequest};
+use trueup_model::principal::Role;
 
 use crate::clock;
+use crate::command::token::in_projects;
 use crate::connect::context::Context;
 use crate::dry_run::DryRun;
 use crate::failure::Exit;
@@ -26,8 +28,30 @@ enum Command {
     Role {
         /// Address or id (usr_…)
         member: String,
-        /// viewer, billing, developer, admin or owner; of the platform: auditor or operator
+        /// member, viewer, billing, developer, admin or owner; of the platform: auditor or operator
         role: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Give a member a role in one project, besides the one in the org
+    Grant {
+        /// Address or id (usr_…)
+        member: String,
+        /// viewer, developer or admin
+        role: String,
+        /// Name or id of the project
+        #[arg(long)]
+        project: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Take the role that a member has in one project
+    Revoke {
+        /// Address or id (usr_…)
+        member: String,
+        /// Name or id of the project
+        #[arg(long)]
+        project: String,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -54,9 +78,12 @@ enum Command {
 pub struct InviteArgs {
     /// Address of the person
     email: String,
-    /// viewer, billing, developer, admin or owner; of the platform: auditor or operator
+    /// member, viewer, billing, developer, admin or owner; of the platform: auditor or operator
     #[arg(long, default_value = "developer")]
     role: String,
+    /// Offer the role in this project alone: viewer, developer or admin
+    #[arg(long)]
+    project: Option<String>,
     #[command(flatten)]
     dry: DryRun,
 }
@@ -76,6 +103,30 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context
                     .terminal
                     .line(&format!("{} ({}) is {} now", put.name, put.email, put.role))?;
+            }
+        }
+        Command::Grant { member, role, project, dry } => {
+            let (writing, wanted) = (dry.begin(&client), MemberRequest { role });
+            let putting = writing.client().project_role_put(&member, &project, &wanted);
+            let put = context.wait("giving the role", putting).await?;
+            if writing.previewed(&format!("member/{member}"), context)? {
+                return Ok(Exit::Ok);
+            }
+            if !context.output.print(context.terminal, &put)? {
+                let roles = in_projects(&put.projects);
+                context.terminal.line(&format!("{} ({}) is {roles} now", put.name, put.email))?;
+            }
+        }
+        Command::Revoke { member, project, dry } => {
+            let writing = dry.begin(&client);
+            let taking = writing.client().project_role_delete(&member, &project);
+            let row = context.wait("taking the role", taking).await?;
+            if writing.previewed(&format!("member/{member}"), context)? {
+                return Ok(Exit::Ok);
+            }
+            if !context.output.print(context.terminal, &row)? {
+                let line = format!("{} ({}) has no role in {project} now", row.name, row.email);
+                context.terminal.line(&line)?;
             }
         }
         Command::Remove { member, dry } => {
@@ -126,14 +177,15 @@ pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
 pub async fn invite(args: InviteArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     let writing = args.dry.begin(&client);
-    let wanted = InvitationRequest { email: args.email, role: args.role };
+    let wanted = InvitationRequest { email: args.email, role: args.role, project: args.project };
     let made = context.wait("inviting", writing.client().invitation_create(&wanted)).await?;
     if writing.previewed(&format!("invitation/{}", wanted.email), context)? {
         return Ok(Exit::Ok);
     }
     if !context.output.print(context.terminal, &made)? {
-        let Invitation { email, role, expires_at, .. } = &made.invitation;
+        let Invitation { email, role, project, expires_at, .. } = &made.invitation;
         let until = moment(*expires_at);
+        let role = in_scope(*role, project.as_deref());
         context
             .terminal
             .note(&format!("invited {email} as {role} until {until}; the link, once:"))?;
@@ -143,13 +195,19 @@ pub async fn invite(args: InviteArgs, context: &Context) -> anyhow::Result<Exit>
     Ok(Exit::Ok)
 }
 
+/// A role, and the only project that it is for.
+fn in_scope(role: Role, project: Option<&str>) -> String {
+    project.map_or_else(|| role.to_string(), |project| format!("{role} in {project}"))
+}
+
 fn members(items: &[Member]) -> Table {
-    let mut table = Table::new(&["NAME", "EMAIL", "ROLE", "AGE", "ID"]);
+    let mut table = Table::new(&["NAME", "EMAIL", "ROLE", "PROJECTS", "AGE", "ID"]);
     for member in items {
         table.row(vec![
             Cell::plain(&member.name),
             Cell::plain(&member.email),
             Cell::plain(member.role.into_str()),
+            Cell::plain(&in_projects(&member.projects)),
             Cell::plain(&age(clock::now(), member.joined_at)),
             Cell::plain(&member.id),
         ]);
@@ -162,7 +220,7 @@ fn invitations(items: &[Invitation]) -> Table {
     for invitation in items {
         table.row(vec![
             Cell::plain(&invitation.email),
-            Cell::plain(invitation.role.into_str()),
+            Cell::plain(&in_scope(invitation.role, invitation.project.as_deref())),
             Cell::plain(&moment(invitation.expires_at)),
             Cell::plain(&invitation.id),
         ]);

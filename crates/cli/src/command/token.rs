@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_api::Client;
+use trueup_api::member::RoleInProject;
 use trueup_api::token::{Token, TokenRequest};
 use trueup_model::principal::Permission;
 
@@ -29,6 +30,9 @@ enum Command {
         /// viewer, billing, developer, admin or owner; of the platform: auditor or operator
         #[arg(long, default_value = "viewer")]
         role: String,
+        /// Limit the token to this project, with the role viewer, developer or admin in it
+        #[arg(long)]
+        project: Option<String>,
         /// Limit the token to this permission of its role (may be given more than once)
         #[arg(long = "permission", value_name = "PERMISSION")]
         permissions: Vec<String>,
@@ -57,11 +61,17 @@ pub struct WhoamiArgs {}
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     match args.command {
-        Command::Create { name, role, permissions, expires_in_days, dry } => {
+        Command::Create { name, role, project, permissions, expires_in_days, dry } => {
             let writing = dry.begin(&client);
             let permissions = (!permissions.is_empty()).then_some(permissions);
-            let wanted =
-                TokenRequest { name, role, permissions, expires_in_days, expires_at: None };
+            let wanted = TokenRequest {
+                name,
+                role,
+                project,
+                permissions,
+                expires_in_days,
+                expires_at: None,
+            };
             let creating = writing.client().token_create(&wanted);
             let made = context.wait("creating the token", creating).await?;
             if writing.previewed(&format!("token/{}", wanted.name), context)? {
@@ -116,6 +126,7 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
         ("role", who.role.to_string()),
         ("org", org),
         ("permissions", names(&who.permissions)),
+        ("projects", in_projects(&who.projects)),
         ("expires", who.expires_at.map_or_else(|| "never".to_owned(), moment)),
         ("id", who.principal),
         ("server", client.base_url().to_owned()),
@@ -126,13 +137,21 @@ pub async fn whoami(_args: &WhoamiArgs, context: &Context) -> anyhow::Result<Exi
     Ok(Exit::Ok)
 }
 
+/// `admin in shop, viewer in blog`; empty without a role in a single project.
+pub fn in_projects(roles: &[RoleInProject]) -> String {
+    let one =
+        |one: &RoleInProject| format!("{} in {}", one.role, one.name.as_deref().unwrap_or(&one.id));
+    roles.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 fn names(permissions: &[Permission]) -> String {
     let names: Vec<&str> = permissions.iter().map(|one| one.into_str()).collect();
     names.join(", ")
 }
 
 fn tokens(items: &[Token], now: Timestamp) -> Table {
-    let mut table = Table::new(&["NAME", "ROLE", "PERMISSIONS", "EXPIRES", "LAST USED", "ID"]);
+    let mut table =
+        Table::new(&["NAME", "ROLE", "PROJECT", "PERMISSIONS", "EXPIRES", "LAST USED", "ID"]);
     for token in items {
         let expires = match token.expires_at {
             None => Cell::plain("never"),
@@ -143,6 +162,7 @@ fn tokens(items: &[Token], now: Timestamp) -> Table {
         table.row(vec![
             Cell::plain(&token.name),
             Cell::plain(token.role.into_str()),
+            Cell::plain(token.project.as_deref().unwrap_or("all")),
             Cell::new(Paint::Faint, &names(&token.permissions)),
             expires,
             Cell::plain(&used),
@@ -172,6 +192,7 @@ mod tests {
             id: "tok_1".to_owned(),
             name: name.to_owned(),
             role: Role::Viewer,
+            project: (name == "b").then(|| "shop".to_owned()),
             permissions: vec![Permission::Read],
             created_at: now,
             expires_at: expires_at.map(|at| at.parse().unwrap()),
@@ -185,10 +206,10 @@ mod tests {
         assert_eq!(
             tokens(&items, now).render(Style::new(false)),
             "\
-NAME   ROLE     PERMISSIONS   EXPIRES   LAST USED   ID
-a      viewer   read          never     never       tok_1
-b      viewer   read          in 3d     recently    tok_1
-c      viewer   read          expired   2d ago      tok_1"
+NAME   ROLE     PROJECT   PERMISSIONS   EXPIRES   LAST USED   ID
+a      viewer   all       read          never     never       tok_1
+b      viewer   shop      read          in 3d     recently    tok_1
+c      viewer   all       read          expired   2d ago      tok_1"
         );
     }
 }

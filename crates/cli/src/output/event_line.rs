@@ -11,13 +11,7 @@ use trueup_model::event::{
     FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid,
     InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued,
     PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued,
-    ProjectForceQueued, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred,
-    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
-    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
-    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
-    ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen,
-    SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated, TemplatePublished,
-    TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
+    ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -217,6 +211,14 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         Fact::MemberRoleChanged(MemberRoleChanged { user, from, to, principal }) => {
             let detail = format!("{user} from {from} to {to}{}", by(principal));
             (Paint::Strong, "role changed", detail)
+        }
+        Fact::ProjectRoleGranted(ProjectRoleGranted { user, project, role, principal }) => {
+            let detail = format!("{user} is {role} in {project}{}", by(principal));
+            (Paint::Strong, "project role given", detail)
+        }
+        Fact::ProjectRoleRevoked(ProjectRoleRevoked { user, project, role, principal }) => {
+            let detail = format!("{user} was {role} in {project}{}", by(principal));
+            (Paint::Strong, "project role taken", detail)
         }
         Fact::MemberRemoved(MemberRemoved { user, principal }) => {
             (Paint::Strong, "member removed", format!("{user}{}", by(principal)))

@@ -174,6 +174,7 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(setup::setup_create))
         .routes(routes!(member::member_list))
         .routes(routes!(member::member_put, member::member_delete))
+        .routes(routes!(member::project_role_put, member::project_role_delete))
         .routes(routes!(invitation::invitation_list, invitation::invitation_create))
         .routes(routes!(invitation::invitation_accept))
         .routes(routes!(invitation::invitation_revoke))

@@ -1,21 +1,22 @@
 //! Authentication: one token or one session, looked up in the database on each request.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use jiff::Timestamp;
 use trueup_api::Code;
-use trueup_model::OrgId;
 use trueup_model::name::MAX_LEN;
 use trueup_model::org::PLATFORM;
-use trueup_model::principal::{Permission, Principal};
+use trueup_model::principal::{Permission, Principal, ProjectRole};
 use trueup_model::session::{Holder, PREFIX, Session};
-use trueup_rules::access;
-use trueup_store::LiveCredential;
+use trueup_model::{OrgId, ProjectId};
+use trueup_rules::access::{self, Decision, Reach, Resource};
 use trueup_store::door::RequestContext;
+use trueup_store::{App, LiveCredential, project_roles_digest};
 
 use crate::AppState;
 use crate::front::concurrency::Lane;
@@ -32,6 +33,8 @@ const ORG: &str = "trueup-org";
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) org: OrgId,
+    /// Where in the org the path leads.
+    place: Place,
     /// When the credential was looked up, by the monotonic clock.
     pub(crate) authenticated_at: Duration,
     /// The token or session, as streams check it.
@@ -54,22 +57,74 @@ impl fmt::Debug for Caller {
 impl Caller {
     /// Checks that the caller has a permission.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
-        let decision = access::decide(&self.principal, permission, self.org);
-        if decision.allowed() {
-            return Ok(());
-        }
-        let roles: Vec<String> =
-            access::roles_with(permission).map(|role| format!("`{}`", role.into_str())).collect();
-        let (wanted, roles) = (permission.into_str(), roles.join(", "));
-        Err(Failure::new(
-            Code::Forbidden,
-            format!("permission `{wanted}` required: {decision}; roles with it are {roles}"),
-        ))
+        let decision = self.decide(permission, None);
+        if decision.allowed() { Ok(()) } else { Err(forbidden(&decision)) }
     }
 
+    /// Checks that the caller has a permission somewhere in the org: for what all projects share.
+    pub(crate) fn must_somewhere(&self, permission: Permission) -> Answer<()> {
+        match access::reach(&self.principal, permission, self.org) {
+            Reach::Projects(only) if only.is_empty() => self.must(permission),
+            Reach::Org | Reach::Projects(_) => Ok(()),
+        }
+    }
+
+    /// The app for what the caller has a permission for: behind the wall around the projects that their
+    /// roles reach.
+    ///
+    /// In a path that leads to another project the answer is that of a project that does not exist.
+    pub(crate) fn within(&self, app: &App, permission: Permission) -> Answer<App> {
+        let reach = access::reach(&self.principal, permission, self.org);
+        let Reach::Projects(only) = &reach else { return Ok(app.clone()) };
+        match self.place {
+            Place::Project(project) if only.contains(&project) => {
+                Ok(app.within(&Reach::Projects(BTreeSet::from([project]))))
+            }
+            Place::Project(project) => Err(forbidden(&self.decide(permission, Some(project)))),
+            Place::Elsewhere if !self.decide(Permission::Read, None).allowed() => {
+                Err(Failure::not_found("project"))
+            }
+            Place::Org if !only.is_empty() => Ok(app.within(&reach)),
+            Place::Elsewhere | Place::Org => Err(forbidden(&self.decide(permission, None))),
+        }
+    }
+
+    /// Decides about the org, or one of its projects.
+    pub(crate) fn decide(&self, permission: Permission, project: Option<ProjectId>) -> Decision {
+        access::decide(&self.principal, permission, Resource { org: self.org, project })
+    }
+
+    /// The project with this name or id, if the caller has a role in it.
+    pub(crate) fn own_project(&self, wanted: &str) -> Option<ProjectId> {
+        let id = wanted.parse().ok();
+        let is_it = |one: &&ProjectRole| {
+            Some(one.project) == id || one.name.as_deref().is_some_and(|name| name == wanted)
+        };
+        self.principal.projects.iter().find(is_it).map(|one| one.project)
+    }
+
+    /// Where the path of a request leads; it matters only to those with roles in projects.
+    fn find_place(&mut self, params: Option<&RawPathParams>) {
+        let mut params = params.into_iter().flatten();
+        let named = params.find_map(|(name, value)| (name == "project").then_some(value));
+        self.place = match named {
+            Some(named) if !self.principal.projects.is_empty() => {
+                self.own_project(named).map_or(Place::Elsewhere, Place::Project)
+            }
+            Some(_) | None => Place::Org,
+        };
+    }
     /// Whether the caller may see what services contain.
     pub(crate) fn reads_content(&self) -> bool {
-        access::decide(&self.principal, Permission::ReadContent, self.org).allowed()
+        let reads = |project| self.decide(Permission::ReadContent, project).allowed();
+        match (self.place, access::reach(&self.principal, Permission::Read, self.org)) {
+            (Place::Project(project), _) => reads(Some(project)),
+            // What is shown may be of any of them.
+            (Place::Org | Place::Elsewhere, Reach::Projects(only)) if !only.is_empty() => {
+                only.into_iter().all(|project| reads(Some(project)))
+            }
+            (Place::Org | Place::Elsewhere, Reach::Org | Reach::Projects(_)) => reads(None),
+        }
     }
 
     /// The principal and trace id, for the store.
@@ -81,6 +136,29 @@ impl Caller {
     pub(crate) fn secret(&self) -> &str {
         &self.secret
     }
+}
+
+/// Where in an org the path of a request leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// To no project, or the caller has no roles in projects.
+    Org,
+    /// To a project that the caller has a role in.
+    Project(ProjectId),
+    /// To another project, or to none that exists.
+    Elsewhere,
+}
+
+/// The refusal of a decision.
+fn forbidden(decision: &Decision) -> Failure {
+    let permission = decision.permission;
+    let roles: Vec<String> =
+        access::roles_with(permission).map(|role| format!("`{}`", role.into_str())).collect();
+    let (wanted, roles) = (permission.into_str(), roles.join(", "));
+    Failure::new(
+        Code::Forbidden,
+        format!("permission `{wanted}` required: {decision}; roles with it are {roles}"),
+    )
 }
 
 impl FromRequestParts<AppState> for Caller {
@@ -117,12 +195,20 @@ impl FromRequestParts<AppState> for Scope {
             }
         };
         concurrency::enter(parts, known.lane(org), lookup).await?;
-        let live = LiveCredential { id: known.id(), home: principal.home(), role: principal.role };
+        let live = LiveCredential {
+            id: known.id(),
+            home: principal.home(),
+            role: principal.role,
+            projects: project_roles_digest(&principal.projects),
+        };
         let ends_at = match &known {
             Known::Token(principal) => principal.expires_at,
             Known::Session(session) => Some(session.expires_at),
         };
-        Ok(Self(Caller { principal, org, authenticated_at, live, ends_at, secret: sent.secret }))
+        let (secret, place) = (sent.secret, Place::Org);
+        let mut caller = Caller { principal, org, place, authenticated_at, live, ends_at, secret };
+        caller.find_place(RawPathParams::from_request_parts(parts, state).await.ok().as_ref());
+        Ok(Self(caller))
     }
 }
 

@@ -11,7 +11,7 @@ use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::service::DesiredState;
 use trueup_model::status::{Health, Phase, Reconciliation};
-use trueup_store::{ServiceFilter, ServiceOrder, ServicePosition, ServiceSort};
+use trueup_store::{App, ServiceFilter, ServiceOrder, ServicePosition, ServiceSort};
 
 use super::{PROBLEMS, view};
 use crate::AppState;
@@ -114,17 +114,15 @@ pub(crate) async fn service_list(
     caller: Caller,
     Query(wanted): Query<Filter>,
 ) -> Answer<Json<ServiceList>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let order = ServiceOrder::from(wanted.sort.unwrap_or_default());
     let after = cursor::position(caller.org, order, wanted.cursor.as_deref())?;
     let (limit, is_counted) = (cursor::limit(wanted.limit)?, wanted.count);
-    let filter = filter(&state, &caller, wanted).await?;
+    let filter = filter(&app, &caller, wanted).await?;
     let now = state.clock.now();
     let (org, page) = (caller.org, (order, after.as_ref()));
-    let mut rows =
-        state.app.list_services(org, &filter, page, limit.saturating_add(1), now).await?;
-    let total =
-        if is_counted { Some(state.app.count_services(org, &filter, now).await?) } else { None };
+    let mut rows = app.list_services(org, &filter, page, limit.saturating_add(1), now).await?;
+    let total = if is_counted { Some(app.count_services(org, &filter, now).await?) } else { None };
     let more = usize::try_from(limit).is_ok_and(|limit| {
         let more = rows.len() > limit;
         rows.truncate(limit);
@@ -136,17 +134,17 @@ pub(crate) async fn service_list(
 }
 
 /// Checks the filter: invalid names and unknown projects are errors, not empty results.
-async fn filter(state: &AppState, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
+async fn filter(app: &App, caller: &Caller, wanted: Filter) -> Answer<ServiceFilter> {
     let project = match &wanted.project {
         Some(wanted) => {
-            let row = state.app.find_project(caller.org, wanted).await?;
+            let row = app.find_project(caller.org, wanted).await?;
             Some(row.ok_or_else(|| Failure::not_found("project"))?.project.id)
         }
         None => None,
     };
     let cluster = match &wanted.cluster {
         Some(wanted) => {
-            let found = state.app.find_cluster(caller.org, wanted).await?;
+            let found = app.find_cluster(caller.org, wanted).await?;
             Some(found.ok_or_else(|| Failure::not_found("cluster"))?.0.id)
         }
         None => None,

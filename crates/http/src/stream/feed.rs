@@ -1,20 +1,21 @@
-//! One database reader per watched org, shared by all its event streams.
+//! One database reader per watched org, shared by all its event streams; and one for each set of projects
+//! that some of its watchers see.
 //!
 //! A seal costs one read per watched org and one check of its tokens, however many streams are open.
 //! The latest events are kept in memory, serialised once; a stream that is further behind reads the
 //! database itself. New events are published once the tokens were checked, which happens after the
 //! events were read: a token that was revoked before gets none of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use trueup_model::OrgId;
 use trueup_model::subject::Subject;
-use trueup_store::{Error, EventQuery, SealedEvent};
+use trueup_model::{OrgId, ProjectId};
+use trueup_store::{App, Error, EventQuery, SealedEvent};
 
 use crate::AppState;
 use crate::stream::watched_token::{WatchedToken, WatchedTokens, check};
@@ -66,21 +67,30 @@ pub(crate) enum Ahead {
     Behind(i64),
 }
 
-/// The readers of this process, one per watched org. Clones share them.
+/// An org, and the only projects of it that are seen.
+type Seen = (OrgId, Option<Arc<BTreeSet<ProjectId>>>);
+
+/// The readers of this process, one for all who see the same. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Feeds(Arc<Mutex<BTreeMap<OrgId, Weak<Feed>>>>);
+pub(crate) struct Feeds(Arc<Mutex<BTreeMap<Seen, Weak<Feed>>>>);
 
 impl Feeds {
     /// Joins the feed of an org with this token, and starts it if necessary.
-    pub(crate) fn join(&self, state: &AppState, org: OrgId, token: &Arc<WatchedToken>) -> Watcher {
+    pub(crate) fn join(
+        &self,
+        state: &AppState,
+        (app, org): (&App, OrgId),
+        token: &Arc<WatchedToken>,
+    ) -> Watcher {
+        let seen = (org, app.visible_projects());
         let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = feeds.get(&org).and_then(Weak::upgrade);
+        let running = feeds.get(&seen).and_then(Weak::upgrade);
         let feed = match running.filter(|feed| !feed.shared.ended.is_cancelled()) {
             Some(feed) => feed,
             None => {
                 feeds.retain(|_, feed| feed.strong_count() > 0);
-                let feed = Arc::new(Feed::start(org, state.clone()));
-                feeds.insert(org, Arc::downgrade(&feed));
+                let feed = Arc::new(Feed::start(app.clone(), org, state.clone()));
+                feeds.insert(seen, Arc::downgrade(&feed));
                 feed
             }
         };
@@ -98,8 +108,9 @@ struct Feed {
 }
 
 impl Feed {
-    fn start(org: OrgId, state: AppState) -> Self {
+    fn start(app: App, org: OrgId, state: AppState) -> Self {
         let shared = Arc::new(Shared {
+            app,
             org,
             state: Mutex::default(),
             reads: watch::Sender::new(0),
@@ -113,6 +124,8 @@ impl Feed {
 
 #[derive(Debug)]
 struct Shared {
+    /// Sees what all of its watchers may read.
+    app: App,
     org: OrgId,
     state: Mutex<State>,
     /// Counts the publications.
@@ -188,14 +201,14 @@ impl Shared {
         let known = self.lock().end;
         let mut end = match known {
             Some(end) => end,
-            None => state.app.last_position(self.org).await?,
+            None => self.app.last_position(self.org).await?,
         };
         let mut from = end;
         let mut fresh: VecDeque<Arc<FeedEvent>> = VecDeque::new();
         loop {
             let limit = i64::try_from(PAGE).unwrap_or(i64::MAX);
             let query = EventQuery { after: Some(end), limit, ..EventQuery::default() };
-            let page = state.app.list_events(self.org, &query).await?;
+            let page = self.app.list_events(self.org, &query).await?;
             fresh.extend(page.iter().map(|event| Arc::new(FeedEvent::new(event))));
             from = trim(&mut fresh).unwrap_or(from);
             end = page.last().map_or(end, |event| event.position);

@@ -18,7 +18,7 @@ use trueup_api::schema::{ProjectKey, ServiceKey};
 use trueup_model::OrgId;
 use trueup_model::order::Unit;
 use trueup_model::principal::Permission;
-use trueup_store::{Error, EventQuery};
+use trueup_store::{App, Error, EventQuery};
 
 use crate::AppState;
 use crate::event::{kind, position, subject};
@@ -70,16 +70,16 @@ pub(crate) async fn service_watch(
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_service(caller.org, &project, &service).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_service(caller.org, &project, &service).await?;
     let service = found.ok_or_else(|| Failure::not_found("service"))?.row.service;
     let unit = Unit::Service(service.id);
-    let after = match requested_position(&state, &caller, &headers, from.after.as_deref()).await? {
+    let after = match requested_position(&app, &caller, &headers, from.after.as_deref()).await? {
         Some(after) => after,
-        None => state.app.generation_position(caller.org, unit, service.generation).await?,
+        None => app.generation_position(caller.org, unit, service.generation).await?,
     };
     let query = EventQuery { of: Some(unit.into()), ..EventQuery::default() };
-    Tail::open(state, &caller, query, after)
+    Tail::open(state, app, &caller, query, after)
 }
 
 /// Streams the org's events.
@@ -94,18 +94,17 @@ pub(crate) async fn event_watch(
     Query(wanted): Query<Wanted>,
     headers: HeaderMap,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    caller.must(Permission::Read)?;
+    let app = caller.within(&state.app, Permission::Read)?;
     let query = EventQuery {
         of: subject(wanted.subject.as_deref())?,
         kind: kind(wanted.r#type.as_deref())?,
         ..EventQuery::default()
     };
-    let after = match requested_position(&state, &caller, &headers, wanted.after.as_deref()).await?
-    {
+    let after = match requested_position(&app, &caller, &headers, wanted.after.as_deref()).await? {
         Some(after) => after,
-        None => state.app.last_position(caller.org).await?,
+        None => app.last_position(caller.org).await?,
     };
-    Tail::open(state, &caller, query, after)
+    Tail::open(state, app, &caller, query, after)
 }
 
 /// The position to resume from, if the request names one.
@@ -113,14 +112,14 @@ pub(crate) async fn event_watch(
 /// A position beyond the end is rejected: the caller would miss the events up to it, and it shows
 /// that the database was restored from a backup.
 async fn requested_position(
-    state: &AppState,
+    app: &App,
     caller: &Caller,
     headers: &HeaderMap,
     after: Option<&str>,
 ) -> Answer<Option<i64>> {
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let Some(wanted) = position(last.or(after))? else { return Ok(None) };
-    let end = state.app.last_position(caller.org).await?;
+    let end = app.last_position(caller.org).await?;
     if wanted > end {
         let detail = format!(
             "position {wanted} does not exist: the last event is at {end}; if the database was \
@@ -148,13 +147,14 @@ impl Tail {
     /// A stream of the events that match a query, after a position.
     fn open(
         state: AppState,
+        app: App,
         caller: &Caller,
         query: EventQuery,
         after: i64,
     ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>> + use<>>> {
         let open = state.streams.open(caller.org, 1)?;
         let token = state.streams.tokens().join(&state, caller);
-        let events = EventReader::new(&state, caller.org, token.watched(), query, after);
+        let events = EventReader::new(&state, (app, caller.org), token.watched(), query, after);
         let tail = Self { state, token, events, _open: open };
         let sent = unfold(Some(tail), |tail| async move {
             let mut tail = tail?;
@@ -200,6 +200,8 @@ impl Tail {
 
 /// Reads the events of a stream. It buffers at most one batch: a slow reader slows only itself.
 struct EventReader {
+    /// Sees what the caller may read.
+    app: App,
     org: OrgId,
     token: Arc<WatchedToken>,
     query: EventQuery,
@@ -212,14 +214,14 @@ struct EventReader {
 impl EventReader {
     fn new(
         state: &AppState,
-        org: OrgId,
+        (app, org): (App, OrgId),
         token: &Arc<WatchedToken>,
         query: EventQuery,
         after: i64,
     ) -> Self {
-        let watcher = state.streams.feeds().join(state, org, token);
+        let watcher = state.streams.feeds().join(state, (&app, org), token);
         let (token, buffer) = (Arc::clone(token), VecDeque::new());
-        Self { org, token, query, after, buffer, watcher }
+        Self { app, org, token, query, after, buffer, watcher }
     }
 
     /// Waits until the buffer may have events; `None` when the feed has ended.
@@ -255,7 +257,7 @@ impl EventReader {
     async fn catch_up(&mut self, state: &AppState, end: i64) -> Result<(), Error> {
         let limit = i64::try_from(BATCH).unwrap_or(i64::MAX);
         let query = EventQuery { after: Some(self.after), limit, ..self.query.clone() };
-        let events = state.app.list_events(self.org, &query).await?;
+        let events = self.app.list_events(self.org, &query).await?;
         check(state, &[Arc::clone(&self.token)]).await?;
         let last = events.last().map_or(self.after, |event| event.position);
         self.after = if events.len() < BATCH { last.max(end) } else { last };

@@ -55,6 +55,8 @@ pub(crate) struct WriteRequest {
     pub(crate) state: AppState,
     pub(crate) headers: HeaderMap,
     caller: Caller,
+    /// What the request reads and writes with.
+    app: App,
     dry_run: Option<DryRunTx>,
 }
 
@@ -136,12 +138,19 @@ impl FromRequestParts<AppState> for PlatformWriteRequest {
 impl WriteRequest {
     fn begin(caller: Caller, parts: &Parts, state: &AppState, dry_run: bool) -> Self {
         let dry_run = dry_run.then(|| state.app.dry_run());
-        Self { state: state.clone(), headers: parts.headers.clone(), caller, dry_run }
+        let app = dry_run.as_ref().map_or(&state.app, DryRunTx::app).clone();
+        Self { state: state.clone(), headers: parts.headers.clone(), caller, app, dry_run }
     }
 
     /// Checks that the caller has a permission.
     pub(crate) fn must(&self, permission: Permission) -> Answer<()> {
         self.caller.must(permission)
+    }
+
+    /// The request behind the wall around the projects in which the caller has a permission.
+    pub(crate) fn within(self, permission: Permission) -> Answer<Self> {
+        let app = self.caller.within(&self.app, permission)?;
+        Ok(Self { app, ..self })
     }
 
     pub(crate) const fn caller(&self) -> &Caller {
@@ -167,10 +176,7 @@ impl WriteRequest {
 
     /// The app to write with: in a dry run its changes are rolled back.
     pub(crate) const fn app(&self) -> &App {
-        match &self.dry_run {
-            Some(dry_run) => dry_run.app(),
-            None => &self.state.app,
-        }
+        &self.app
     }
 
     /// Whether this is a dry run.
@@ -216,12 +222,12 @@ impl WriteRequest {
         wanted: ServiceRequest<'_>,
         key: Option<IdempotencyKey>,
     ) -> Answer<Response> {
-        self.must(Permission::ManageServices)?;
-        let (org, context, now) = (self.org(), self.context_with_key(key), self.now());
-        let answer = self.app().accept_service(org, &wanted, &context, now).await?;
-        let (state, dry) = (self.state.clone(), self.is_dry());
+        let this = self.within(Permission::ManageServices)?;
+        let (org, context, now) = (this.org(), this.context_with_key(key), this.now());
+        let answer = this.app().accept_service(org, &wanted, &context, now).await?;
+        let (state, dry) = (this.state.clone(), this.is_dry());
         let mut response =
-            self.accepted(answer.changed, &crate::service::view(&answer.row, now))?;
+            this.accepted(answer.changed, &crate::service::view(&answer.row, now))?;
         if !dry {
             locate(response.headers_mut(), &state, &answer.row);
         }

@@ -7,13 +7,14 @@ use axum::http::{Method, StatusCode, header};
 use serde_json::json;
 use trueup_model::principal::Role;
 
-use crate::front::{ADMIN, AUDITOR, BILLING, DEVELOPER, OPERATOR, OWNER, STRANGER, VIEWER};
+use crate::front::{ADMIN, AUDITOR, BILLING, DEVELOPER, MEMBER, OPERATOR, OWNER, STRANGER, VIEWER};
 use crate::recipe::{
     NO_NAME, Operation, PUBLIC, RECIPES, all_operations, operations, prepare, stage,
 };
 use crate::stranger::visible;
 
-const CALLERS: [(&str, Role); 7] = [
+const CALLERS: [(&str, Role); 8] = [
+    (MEMBER, Role::Member),
     (VIEWER, Role::Viewer),
     (BILLING, Role::Billing),
     (DEVELOPER, Role::Developer),

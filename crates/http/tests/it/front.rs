@@ -32,6 +32,8 @@ pub(crate) const DEVELOPER: &str = "the-developer";
 pub(crate) const VIEWER: &str = "the-viewer";
 pub(crate) const BILLING: &str = "the-bookkeeper";
 pub(crate) const ADMIN: &str = "the-admin";
+/// Somebody with roles in single projects alone, and here in none.
+pub(crate) const MEMBER: &str = "the-member";
 pub(crate) const AUDITOR: &str = "the-auditor";
 pub(crate) const OPERATOR: &str = "the-operator";
 /// The owner of another org.
@@ -86,6 +88,7 @@ impl Front {
             (VIEWER, Role::Viewer, Some(db.org)),
             (BILLING, Role::Billing, Some(db.org)),
             (ADMIN, Role::Admin, Some(db.org)),
+            (MEMBER, Role::Member, Some(db.org)),
             (OPERATOR, Role::Operator, None),
             (AUDITOR, Role::Auditor, None),
             (STRANGER, Role::Owner, Some(other_org)),

@@ -3,6 +3,8 @@
 // Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
 mod active_hours;
+#[cfg(test)]
+mod bindings;
 mod comparison;
 #[cfg(test)]
 mod coverage;

@@ -66,6 +66,11 @@ impl Recipe {
         self.needs.iter().all(|permission| permissions(role).contains(permission))
     }
 
+    /// Whether a role in a project has every permission that it needs there.
+    pub(crate) fn allows_in_project(&self, role: Role) -> bool {
+        self.allows(role) && !OF_THE_ORG.contains(&self.operation)
+    }
+
     /// A token that may call it: of an owner, or else of an operator.
     pub(crate) fn caller(&self) -> &'static str {
         if self.allows(Role::Owner) { OWNER } else { OPERATOR }
@@ -217,6 +222,8 @@ pub(crate) const RECIPES: &[Recipe] = &[
     reads("member_list").orgless(),
     needs("member_put", &[ManageMembers]).with(|| json!({"role": "developer"})).orgless(),
     needs("member_delete", &[ManageMembers]).orgless(),
+    needs("project_role_put", &[ManageMembers]).with(|| json!({"role": "admin"})),
+    needs("project_role_delete", &[ManageMembers]),
     needs("invitation_list", &[ManageMembers]).orgless(),
     needs("invitation_create", &[ManageMembers])
         .with(|| json!({"email": "grace@example.com", "role": "viewer"}))
@@ -242,6 +249,9 @@ pub(crate) const RECIPES: &[Recipe] = &[
 /// Operations on public objects, which are the same for every org.
 pub(crate) const PUBLIC: [&str; 5] =
     ["template_versions", "template_get", "cluster_list", "cluster_get", "plan_prices"];
+
+/// Operations that show something of the org that a role in a single project does not reach.
+pub(crate) const OF_THE_ORG: [&str; 4] = ["quota_get", "member_list", "org_get", "org_receipts"];
 
 /// Operations whose recipes change nothing on a stage.
 pub(crate) const UNCHANGED: [&str; 7] = [
@@ -359,6 +369,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     let token = front.post("/v1/tokens").json(&spare).send().await.json();
     let org = front.get("/v1/orgs/acme").send().await.json();
     let member = front.db.user("spare@example.com", Role::Viewer, front.db.org).await.to_string();
+    let bound = front.put("/v1/members/spare@example.com/projects/shop");
+    let bound = bound.json(&json!({"role": "viewer"})).send().await;
+    assert_eq!(bound.status, 200, "{}", bound.text());
     let invited = json!({"email": "invited@example.com", "role": "viewer"});
     let invitation = id(front.post("/v1/invitations").json(&invited).send().await.json());
     let cluster = front.get("/v1/clusters/test").send().await.json();

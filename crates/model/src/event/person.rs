@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::id::{InvitationId, SessionId, UserId};
+use crate::id::{InvitationId, ProjectId, SessionId, UserId};
 use crate::principal::Role;
 
 /// A session began.
@@ -56,6 +56,32 @@ pub struct MemberRoleChanged {
     pub from: Role,
     /// The role now.
     pub to: Role,
+    /// Who requested it.
+    pub principal: String,
+}
+
+/// A role in one project was given to a member, or replaced another one there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProjectRoleGranted {
+    /// Whose role.
+    pub user: UserId,
+    /// The project.
+    pub project: ProjectId,
+    /// The role there now.
+    pub role: Role,
+    /// Who requested it.
+    pub principal: String,
+}
+
+/// A role in one project was taken from a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProjectRoleRevoked {
+    /// Whose role.
+    pub user: UserId,
+    /// The project.
+    pub project: ProjectId,
+    /// The role there before.
+    pub role: Role,
     /// Who requested it.
     pub principal: String,
 }

@@ -10,16 +10,7 @@ use trueup_model::event::{
     ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
     DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, InvitationCreated,
-    InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved,
-    MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen,
-    ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, QuotaChanged, ReconcileChecked,
-    ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated,
-    ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated,
-    RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen,
-    ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff,
-    ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated,
-    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -356,6 +347,7 @@ fn after(fact: &Fact) -> Option<Fact> {
     let token = trueup_model::TokenId::from_uuid(uuid::Uuid::from_u128(5));
     let session = trueup_model::id::SessionId::from_uuid(uuid::Uuid::from_u128(6));
     let user = trueup_model::UserId::from_uuid(uuid::Uuid::from_u128(8));
+    let project = trueup_model::ProjectId::from_uuid(uuid::Uuid::from_u128(10));
     let invitation = trueup_model::id::InvitationId::from_uuid(uuid::Uuid::from_u128(9));
     Some(match fact {
         Fact::ProjectQueued {} => {
@@ -427,7 +419,19 @@ fn after(fact: &Fact) -> Option<Fact> {
             to: Role::Admin,
             principal,
         }),
-        Fact::MemberRoleChanged(_) => Fact::MemberRemoved(MemberRemoved { user, principal }),
+        Fact::MemberRoleChanged(_) => Fact::ProjectRoleGranted(ProjectRoleGranted {
+            user,
+            project,
+            role: Role::Admin,
+            principal,
+        }),
+        Fact::ProjectRoleGranted(_) => Fact::ProjectRoleRevoked(ProjectRoleRevoked {
+            user,
+            project,
+            role: Role::Admin,
+            principal,
+        }),
+        Fact::ProjectRoleRevoked(_) => Fact::MemberRemoved(MemberRemoved { user, principal }),
         Fact::MemberRemoved(_) => Fact::InvitationCreated(InvitationCreated {
             invitation,
             role: Role::Auditor,

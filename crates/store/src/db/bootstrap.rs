@@ -42,6 +42,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (27, "divergence retention", include_str!("../../migrations/0027_divergence_retention.sql")),
     (28, "active_hours", include_str!("../../migrations/0028_active_hours.sql")),
     (29, "org_limits", include_str!("../../migrations/0029_org_limits.sql")),
+    (30, "bindings", include_str!("../../migrations/0030_bindings.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

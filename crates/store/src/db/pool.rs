@@ -1,6 +1,6 @@
 //! Connection pools for the two database roles: [`App`] for one org at a time, and [`Worker`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 use tokio::time::timeout;
-use trueup_model::{ClusterId, OrgId, crash};
+use trueup_model::{ClusterId, OrgId, ProjectId, crash};
+use trueup_rules::access::Reach;
 use trueup_rules::fair_queue::Turns;
 
 use crate::Error;
@@ -30,10 +31,12 @@ const ALIVE: Duration = Duration::from_secs(1);
 /// How long a released connection may take to finish its last statement.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Serves API requests. Each transaction sees the rows of one org.
+/// Serves API requests. Each transaction sees the rows of one org, or of some of its projects.
 #[derive(Debug, Clone)]
 pub struct App {
     pool: PgPool,
+    /// The only projects that it sees; none means the whole org.
+    projects: Option<Arc<BTreeSet<ProjectId>>>,
     /// Receives the result of a write if this is a dry run.
     dry_run: Option<Seen>,
 }
@@ -49,7 +52,7 @@ pub struct Worker {
 /// A transaction; it never leaves this crate.
 pub(crate) type Tx = Transaction<'static, Postgres>;
 
-/// Restricts the rest of the transaction to the rows of this org (row-level security).
+/// Continues the transaction in another org (row-level security). Its projects stay as they are.
 pub(crate) async fn enter(tx: &mut Tx, org: OrgId) -> Result<(), Error> {
     sqlx::query("select set_config('trueup.org', $1, true)")
         .bind(org.uuid().to_string())
@@ -72,13 +75,20 @@ impl App {
     /// # Errors
     /// The URL cannot be parsed.
     pub fn connect_within(url: &str, wait: Duration) -> Result<Self, Error> {
-        Ok(Self { pool: pool(url, "trueup-app", APP_CONNECTIONS, wait)?, dry_run: None })
+        let pool = pool(url, "trueup-app", APP_CONNECTIONS, wait)?;
+        Ok(Self { pool, projects: None, dry_run: None })
     }
 
     /// A transaction in an org, for reads: what depends on the time is that of the database.
     pub(crate) async fn begin(&self, org: OrgId) -> Result<Tx, Error> {
         let mut tx = begin(&self.pool).await?;
-        enter(&mut tx, org).await?;
+        sqlx::query(
+            "select set_config('trueup.org', $1, true), set_config('trueup.projects', $2, true)",
+        )
+        .bind(org.uuid().to_string())
+        .bind(self.projects())
+        .execute(&mut *tx)
+        .await?;
         self.prepare(tx).await
     }
 
@@ -86,9 +96,11 @@ impl App {
     pub(crate) async fn begin_at(&self, org: OrgId, now: Timestamp) -> Result<Tx, Error> {
         let mut tx = begin(&self.pool).await?;
         sqlx::query(
-            "select set_config('trueup.org', $1, true), set_config('trueup.now', $2, true)",
+            "select set_config('trueup.org', $1, true), set_config('trueup.projects', $2, true),
+                    set_config('trueup.now', $3, true)",
         )
         .bind(org.uuid().to_string())
+        .bind(self.projects())
         .bind(now.to_string())
         .execute(&mut *tx)
         .await?;
@@ -123,7 +135,37 @@ impl App {
 
     /// The same app, rolling its writes back and recording their result.
     pub(crate) fn in_dry_run(&self, seen: Seen) -> Self {
-        Self { pool: self.pool.clone(), dry_run: Some(seen) }
+        Self { dry_run: Some(seen), ..self.clone() }
+    }
+
+    /// The same app, seeing only what this reach includes. It never sees more than before.
+    #[must_use]
+    pub fn within(&self, reach: &Reach) -> Self {
+        let projects = match (&self.projects, reach) {
+            (before, Reach::Org) => before.clone(),
+            (None, Reach::Projects(only)) => Some(Arc::new(only.clone())),
+            (Some(before), Reach::Projects(only)) => {
+                Some(Arc::new(before.intersection(only).copied().collect()))
+            }
+        };
+        Self { projects, ..self.clone() }
+    }
+
+    /// The only projects that it sees; `None` means the whole org.
+    #[must_use]
+    pub fn visible_projects(&self) -> Option<Arc<BTreeSet<ProjectId>>> {
+        self.projects.clone()
+    }
+
+    /// The setting that row-level security reads: `*`, or the list of the projects that are seen.
+    fn projects(&self) -> String {
+        match &self.projects {
+            None => "*".to_owned(),
+            Some(only) => {
+                let ids: Vec<String> = only.iter().map(|id| id.uuid().to_string()).collect();
+                format!("{{{}}}", ids.join(","))
+            }
+        }
     }
 
     /// For the few queries that run before the org is known.

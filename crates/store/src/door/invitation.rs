@@ -11,16 +11,16 @@ use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, Principal, PrincipalId, Role};
 use trueup_model::secret::SecretValue;
 use trueup_model::user::EmailAddress;
-use trueup_rules::access::{decide, may_give};
+use trueup_rules::access::{Resource, decide, may_give};
 use uuid::Uuid;
 
 use super::write::Write;
-use super::{Refusal, RequestContext, member, system_principal};
+use super::{Refusal, RequestContext, binding, member, system_principal};
 use crate::db::clock::sql;
 use crate::db::new_id::{new_code, new_id};
 use crate::db::pool::Tx;
 use crate::db::setup::token_hash;
-use crate::invitation::{Columns, OpenInvitation, invitation, open};
+use crate::invitation::{Columns, OpenInvitation, SELECT, invitation, open};
 use crate::{App, Error, org};
 
 /// Whom to invite, and as what.
@@ -30,6 +30,8 @@ pub struct InvitationSpec<'a> {
     pub email: &'a EmailAddress,
     /// The role.
     pub role: Role,
+    /// The only project to offer it in, by name or id.
+    pub project: Option<&'a str>,
 }
 
 /// A new invitation; its code is not stored.
@@ -169,16 +171,21 @@ async fn insert(
     wanted: &InvitationSpec<'_>,
 ) -> Result<(Invitation, SecretValue), Refusal> {
     let (now, code) = (write.now, new_code(PREFIX));
+    let project = match wanted.project {
+        None => None,
+        Some(named) => Some(binding::project(write, named).await?),
+    };
     let row = Invitation {
         id: new_id(now),
         email: wanted.email.to_string(),
         role: wanted.role,
+        project: project.as_ref().map(|(_, name)| name.clone()),
         created_at: now,
         expires_at: now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX),
     };
     let inserted = sqlx::query(
-        "insert into invitations (id, org_id, email, role, hash, inviter_id, created_at, expires_at)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)
+        "insert into invitations (id, org_id, email, role, hash, inviter_id, created_at, expires_at, project_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
          on conflict (org_id, email) where accepted_at is null and revoked_at is null do nothing",
     )
     .bind(row.id.uuid())
@@ -189,6 +196,7 @@ async fn insert(
     .bind(write.context.principal.id.uuid())
     .bind(sql(now))
     .bind(sql(row.expires_at))
+    .bind(project.map(|(id, _)| id.uuid()))
     .execute(&mut *write.tx)
     .await?;
     if inserted.rows_affected() == 0 {
@@ -226,12 +234,11 @@ async fn end(write: &mut Write<'_>, invitation: InvitationId) -> Result<bool, Re
 
 /// An invitation of the org by its id, also after it ended.
 async fn find(tx: &mut Tx, id: InvitationId) -> Result<Option<Invitation>, Error> {
-    let found: Option<Columns> = sqlx::query_as(
-        "select id, email, role, created_at, expires_at from invitations where id = $1",
-    )
-    .bind(id.uuid())
-    .fetch_optional(&mut **tx)
-    .await?;
+    let statement = format!("{SELECT} where i.id = $1");
+    let found: Option<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+        .bind(id.uuid())
+        .fetch_optional(&mut **tx)
+        .await?;
     found.map(invitation).transpose()
 }
 
@@ -250,7 +257,8 @@ async fn accept(mut write: Write<'_>, wanted: &Acceptance<'_>) -> Result<UserId,
         return Err(Refusal::CodeNotValid);
     }
     let user = account(&mut write, &invitation.email, &wanted.account).await?;
-    member::insert(&mut write, user, invitation.role).await?;
+    let role = if invitation.project.is_some() { Role::Member } else { invitation.role };
+    member::insert(&mut write, user, role).await?;
     sqlx::query("update invitations set user_id = $2 where id = $1")
         .bind(invitation.id.uuid())
         .bind(user.uuid())
@@ -258,11 +266,15 @@ async fn accept(mut write: Write<'_>, wanted: &Acceptance<'_>) -> Result<UserId,
         .await?;
     let fact = Fact::MemberAdded(MemberAdded {
         user,
-        role: invitation.role,
+        role,
         invitation: Some(invitation.id),
         principal: user.to_string(),
     });
     write.record(fact).await?;
+    if let Some(project) = invitation.project {
+        let principal = user.to_string();
+        binding::give(&mut write, user, project, invitation.role, principal).await?;
+    }
     write.finish(user).await
 }
 
@@ -273,11 +285,12 @@ fn still_offered(invitation: &OpenInvitation) -> bool {
             id: PrincipalId::System,
             name: String::new(),
             role: *role,
+            projects: Vec::new(),
             org: Some(invitation.org).filter(|_| !role.is_of_platform()),
             permissions: permissions.clone(),
             expires_at: None,
         };
-        decide(&inviter, Permission::ManageMembers, invitation.org).allowed()
+        decide(&inviter, Permission::ManageMembers, Resource::org(invitation.org)).allowed()
             && may_give(&inviter, invitation.role)
     })
 }

@@ -12,7 +12,7 @@ use trueup_rules::access::{may_give, may_lose_role};
 use uuid::Uuid;
 
 use super::write::Write;
-use super::{Accepted, Refusal, RequestContext};
+use super::{Accepted, Refusal, RequestContext, binding};
 use crate::App;
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
@@ -94,6 +94,7 @@ async fn remove(mut write: Write<'_>, wanted: &str) -> Result<Member, Refusal> {
         .await?;
     let fact = Fact::MemberRemoved(MemberRemoved { user, principal: write.principal() });
     write.record(fact).await?;
+    binding::end_all(&mut write, user).await?;
     revoke_tokens(&mut write, user).await?;
     write.finish(target).await
 }
@@ -119,7 +120,10 @@ async fn revoke_tokens(write: &mut Write<'_>, user: UserId) -> Result<(), Refusa
 /// others.
 ///
 /// Of two owners that remove each other concurrently, the second finds itself to be the last.
-async fn lock(write: &mut Write<'_>, wanted: &str) -> Result<(Member, Vec<Role>), Refusal> {
+pub(super) async fn lock(
+    write: &mut Write<'_>,
+    wanted: &str,
+) -> Result<(Member, Vec<Role>), Refusal> {
     let id = wanted.parse::<UserId>().ok();
     let email = wanted.parse::<EmailAddress>().ok();
     let statement = format!(

@@ -72,6 +72,7 @@ async fn create(mut write: Write<'_>, name: &Name) -> Result<(Org, CreatedToken)
     let owner = TokenSpec {
         name: "owner".to_owned(),
         role: Role::Owner,
+        project: None,
         permissions: None,
         expires_at: None,
     };

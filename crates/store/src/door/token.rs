@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, TokenCreated, TokenRevoked};
-use trueup_model::id::{OrgId, TokenId, UserId};
+use trueup_model::id::{OrgId, ProjectId, TokenId, UserId};
 use trueup_model::principal::Principal;
 use trueup_model::token::{TokenSpec, check_name};
 use trueup_rules::access::{self, may_create_token};
@@ -13,7 +13,7 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_token;
 use crate::db::pool::Tx;
 use crate::db::setup::token_hash;
-use crate::token::{Columns, CreatedToken, TokenRow, find, grain, row};
+use crate::token::{Columns, CreatedToken, SELECT, TokenRow, find, grain, row};
 use crate::{App, Error};
 
 impl App {
@@ -104,15 +104,16 @@ async fn revoke(mut write: Write<'_>, wanted: &str) -> Result<TokenRow, Refusal>
 ///
 /// Of two owners that revoke each other concurrently, the second finds itself to be the last.
 async fn lock_creators(tx: &mut Tx, wanted: &str) -> Result<Vec<TokenRow>, Error> {
-    let rows: Vec<Columns> = sqlx::query_as(
-        "select id, name, role, permissions, created_at, expires_at, used_at from tokens
-         where revoked_at is null and (role in ('owner', 'operator') or id = $1 or name = $2)
-         order by id for update",
-    )
-    .bind(wanted.parse::<TokenId>().ok().map(TokenId::uuid))
-    .bind(wanted_name(wanted))
-    .fetch_all(&mut **tx)
-    .await?;
+    let statement = format!(
+        "{SELECT} where t.revoked_at is null
+             and (t.role in ('owner', 'operator') or t.id = $1 or t.name = $2)
+         order by t.id for update of t"
+    );
+    let rows: Vec<Columns> = sqlx::query_as(sqlx::AssertSqlSafe(statement))
+        .bind(wanted.parse::<TokenId>().ok().map(TokenId::uuid))
+        .bind(wanted_name(wanted))
+        .fetch_all(&mut **tx)
+        .await?;
     rows.into_iter().map(row).collect()
 }
 
@@ -138,13 +139,17 @@ pub(super) async fn insert(
 ) -> Result<CreatedToken, Refusal> {
     let now = write.now;
     let (id, text) = new_token(now);
-    let TokenSpec { name, role, permissions, expires_at } = wanted;
+    let TokenSpec { name, role, project, permissions, expires_at } = wanted;
+    let found = match project {
+        None => None,
+        Some(id) => Some(project_name(&mut write.tx, id).await?),
+    };
     let stored: Option<Vec<&str>> =
         permissions.as_ref().map(|some| some.iter().map(|one| one.into_str()).collect());
     let inserted = sqlx::query(
         "insert into tokens
-             (id, org_id, name, role, permissions, hash, created_at, expires_at, user_id)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+             (id, org_id, name, role, permissions, hash, created_at, expires_at, user_id, project_id)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          on conflict (org_id, name) where revoked_at is null do nothing",
     )
     .bind(id.uuid())
@@ -156,6 +161,7 @@ pub(super) async fn insert(
     .bind(sql(now))
     .bind(expires_at.map(sql))
     .bind(write.context.principal.id.user().map(UserId::uuid))
+    .bind(project.map(ProjectId::uuid))
     .execute(&mut *write.tx)
     .await?;
     if inserted.rows_affected() == 0 {
@@ -164,6 +170,25 @@ pub(super) async fn insert(
     let principal = write.principal();
     let fact = Fact::TokenCreated(TokenCreated { token: id, name: None, role, principal });
     write.record(fact).await?;
-    let row = TokenRow { id, name, role, permissions, created_at: now, expires_at, used_at: None };
+    let row = TokenRow {
+        id,
+        name,
+        role,
+        project: found,
+        permissions,
+        created_at: now,
+        expires_at,
+        used_at: None,
+    };
     Ok(CreatedToken { row, text: Some(text) })
+}
+
+/// The name of a project that a token or role is to be bound to; it must not be deleted.
+async fn project_name(tx: &mut Tx, id: ProjectId) -> Result<String, Refusal> {
+    let found: Option<(String,)> =
+        sqlx::query_as("select name from projects where id = $1 and deleted_at is null")
+            .bind(id.uuid())
+            .fetch_optional(&mut **tx)
+            .await?;
+    found.map(|(name,)| name).ok_or(Refusal::NotFound("project"))
 }

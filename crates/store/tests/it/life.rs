@@ -122,6 +122,7 @@ async fn tokens(stage: &Stage) {
     let narrow = |name: &str| TokenSpec {
         name: name.to_owned(),
         role: Role::Developer,
+        project: None,
         permissions: Some(BTreeSet::from([Permission::Read])),
         expires_at: Some(at(86_400)),
     };
@@ -133,6 +134,7 @@ async fn tokens(stage: &Stage) {
     let powerful = TokenSpec {
         name: "op".to_owned(),
         role: Role::Operator,
+        project: None,
         permissions: None,
         expires_at: None,
     };

@@ -7,7 +7,7 @@ use trueup_store::SignInAttempt;
 use trueup_store::door::{Acceptance, Account, InvitationSpec, RequestContext};
 
 use crate::life::TOKEN;
-use crate::stage::{Stage, at};
+use crate::stage::{PROJECT, Stage, at};
 
 /// Users who signed in and out, one who failed to, and a former member.
 pub(crate) async fn people(stage: &Stage) {
@@ -27,10 +27,18 @@ pub(crate) async fn people(stage: &Stage) {
     let spec = TokenSpec {
         name: "of ada".to_owned(),
         role: Role::Viewer,
+        project: None,
         permissions: None,
         expires_at: None,
     };
     app.create_token(org, &spec, &context, at(96)).await.unwrap();
+    let shop = app.find_project(org, PROJECT).await.unwrap().unwrap().project.id;
+    let of_shop = TokenSpec { name: "of shop".to_owned(), project: Some(shop), ..spec };
+    app.create_token(org, &of_shop, &context, at(96)).await.unwrap();
+    let of = ("ada@example.com", PROJECT);
+    app.put_project_role(org, of, Role::Developer, &context, at(96)).await.unwrap();
+    app.delete_project_role(org, of, &context, at(96)).await.unwrap();
+    app.put_project_role(org, of, Role::Viewer, &context, at(96)).await.unwrap();
     sqlx::query("update memberships set removed_at = created_at where user_id = $1")
         .bind(former.uuid())
         .execute(&stage.owner)
@@ -47,7 +55,9 @@ async fn invitations(stage: &Stage) {
     let context = RequestContext::new(&principal, None);
     let mut last = None;
     for email in ["open@example.com", "revoked@example.com", "accepted@example.com"] {
-        let spec = InvitationSpec { email: &email.parse().unwrap(), role: Role::Billing };
+        let project = email.starts_with("open").then_some(PROJECT);
+        let role = if project.is_some() { Role::Viewer } else { Role::Billing };
+        let spec = InvitationSpec { email: &email.parse().unwrap(), role, project };
         let made = app.create_invitation(org, &spec, &context, now).await.unwrap();
         if email.starts_with("revoked") {
             app.revoke_invitation(org, made.row.id, &context, now).await.unwrap();

@@ -77,6 +77,7 @@ mod price;
 mod project;
 #[cfg(test)]
 mod projection;
+mod projects_wall;
 #[cfg(test)]
 mod quota;
 #[cfg(test)]

@@ -63,8 +63,11 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         stage.db.setup.ensure_token(token, "key", Role::Owner, Some(org), at(0)).await.unwrap();
         stage.db.user(&format!("{token}@example.com"), Role::Owner, org).await;
         let invited = "invited@example.com".parse().unwrap();
-        let spec = InvitationSpec { email: &invited, role: Role::Viewer };
+        let spec = InvitationSpec { email: &invited, role: Role::Viewer, project: None };
         stage.db.app.create_invitation(org, &spec, &stage.context(), at(8)).await.unwrap();
+        let (member, context) = (format!("{token}@example.com"), stage.context());
+        let of = (member.as_str(), PROJECT);
+        stage.db.app.put_project_role(org, of, Role::Admin, &context, at(9)).await.unwrap();
     }
     (stage, ours, theirs)
 }
@@ -88,7 +91,7 @@ async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
 
 /// The tables with an org that the app may read, except prices: of them every org also sees the list,
 /// see `price.rs`.
-async fn tenant_tables(stage: &Stage) -> Vec<String> {
+pub(crate) async fn tenant_tables(stage: &Stage) -> Vec<String> {
     let tables: Vec<String> = stage
         .all(
             "select c.relname::text from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -121,7 +124,10 @@ async fn count(connection: &mut PgConnection, statement: &str) -> i64 {
 }
 
 async fn enter(connection: &mut PgConnection, org: OrgId) {
-    let enter = format!("begin; select set_config('trueup.org', '{}', true)", org.uuid());
+    let enter = format!(
+        "begin; select set_config('trueup.org', '{}', true), set_config('trueup.projects', '*', true)",
+        org.uuid()
+    );
     run(connection, &enter).await.unwrap();
 }
 
@@ -156,7 +162,10 @@ async fn s16_an_invalid_org_is_an_error_or_sees_nothing() {
     let (stage, ..) = two_orgs().await;
     let mut app = app(&stage).await;
     for org in ["", "00000000-0000-0000-0000-000000000000"] {
-        run(&mut app, &format!("select set_config('trueup.org', '{org}', false)")).await.unwrap();
+        let enter = format!(
+            "select set_config('trueup.org', '{org}', false), set_config('trueup.projects', '*', false)"
+        );
+        run(&mut app, &enter).await.unwrap();
         assert_eq!(count(&mut app, "select count(*) from services").await, 0, "{org:?}");
     }
     run(&mut app, "select set_config('trueup.org', '%', false)").await.unwrap();

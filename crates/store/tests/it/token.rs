@@ -11,7 +11,7 @@ use trueup_testkit::test_db::name;
 use crate::stage::{Stage, at};
 
 fn token_spec(name: &str, role: Role) -> TokenSpec {
-    TokenSpec { name: name.to_owned(), role, permissions: None, expires_at: None }
+    TokenSpec { name: name.to_owned(), role, project: None, permissions: None, expires_at: None }
 }
 
 fn context(principal: &Principal) -> RequestContext<'_> {
@@ -52,6 +52,7 @@ async fn a_created_token_authenticates_until_it_expires_or_is_revoked() {
     let stage = Stage::new().await;
     let (app, org) = (&stage.db.app, stage.db.org);
     let wanted = TokenSpec {
+        project: None,
         permissions: Some(BTreeSet::from([Permission::Read])),
         expires_at: Some(at(100)),
         ..token_spec("ci", Role::Developer)

@@ -67,6 +67,7 @@ async fn each_tenant_policy_checks_the_org() {
              where 'trueup_app' = any(p.roles) and p.schemaname = 'public'
                and exists (select from information_schema.columns c
                            where c.table_name = p.tablename and c.column_name = 'org_id')
+               and p.permissive = 'PERMISSIVE'
                and not (p.qual = '(org_id = trueup_org())'
                         and p.with_check = '(org_id = trueup_org())')
              order by 1",

@@ -150,6 +150,7 @@ async fn write(stage: &Stage, what: &str, context: &RequestContext<'_>) -> Resul
             let wanted = TokenSpec {
                 name: "ci".to_owned(),
                 role: Role::Developer,
+                project: None,
                 permissions: None,
                 expires_at: None,
             };

@@ -24,6 +24,10 @@ function people(data: EventData): Sentence | undefined {
       return say("strong", "member added", `${data.user} as ${data.role}`);
     case "MemberRoleChanged":
       return say("strong", "role changed", `${data.user} from ${data.from} to ${data.to}`);
+    case "ProjectRoleGranted":
+      return say("strong", "project role given", `${data.user} is ${data.role} in ${data.project}`);
+    case "ProjectRoleRevoked":
+      return say("strong", "project role taken", `${data.user} was ${data.role} in ${data.project}`);
     case "MemberRemoved":
       return say("strong", "member removed", data.user);
     case "InvitationCreated":

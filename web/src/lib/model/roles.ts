@@ -1,7 +1,11 @@
 // What each role is for, in one sentence.
 import type { Role } from "../api/types";
 
+/** The roles that can be given in a single project. */
+export const OF_PROJECT: Role[] = ["viewer", "developer", "admin"];
+
 export const ROLE_WORDS: Record<Role, string> = {
+  member: "Belongs to the org and does what roles in projects allow.",
   viewer: "Reads services, events and statuses.",
   billing: "Reads what the org pays.",
   developer: "Reads and changes services, variables and secrets.",
