@@ -1,10 +1,11 @@
 //! Billing accounts: wire types and client methods.
 
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use trueup_model::money::Currency;
 use utoipa::ToSchema;
 
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, query};
 use crate::schema::{TaxPercent, TimeZoneName};
 
 /// How an org is billed.
@@ -35,6 +36,16 @@ pub struct BillingAccount {
 }
 
 impl Client {
+    /// What the org was charged in a month (such as `2030-01`), as CSV with the columns of FOCUS.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn billing_export(&self, period: Option<&str>) -> Result<Vec<u8>, ClientError> {
+        let path = query("/v1/billing-export", &[("period", period)]);
+        let response = self.send(self.request(Method::GET, &path), &path).await?;
+        self.bytes(response).await
+    }
+
     /// How the org is billed.
     ///
     /// # Errors

@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::ClusterId;
 use trueup_model::cluster::Reachability;
+use trueup_model::usage::{Meter, Unsold};
 use utoipa::ToSchema;
 
-use crate::client::{Client, ClientError, segment};
+use crate::client::{Client, ClientError, query, segment};
 use crate::freeze::Freeze;
+use crate::plan::Amount;
 use crate::schema::{ObjectName, PublicAddress};
 
 /// A cluster as it is shown.
@@ -84,7 +86,77 @@ pub struct ClusterList {
     pub items: Vec<Cluster>,
 }
 
+/// Where the capacity of a cluster went, by day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityReport {
+    /// Whether on each of these days everything that was used fits into what existed.
+    pub holds: bool,
+    /// The newest day first.
+    pub items: Vec<CapacityDay>,
+}
+
+/// Where the capacity of a cluster went on one day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityDay {
+    /// The day in UTC.
+    #[schema(value_type = String, format = Date, example = "2030-01-31")]
+    pub day: String,
+    /// How far it is known.
+    pub known_until: Timestamp,
+    /// The parts of each meter that nodes have a capacity of.
+    pub meters: Vec<CapacityAccount>,
+    /// What the unsold part of it would have cost at list prices.
+    pub costs: Vec<CapacityCost>,
+}
+
+/// The parts of the capacity of all nodes: they add up to it, unless something is unexplained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityAccount {
+    /// The meter.
+    pub meter: Meter,
+    /// The unit of all quantities.
+    #[schema(example = "millicore-second")]
+    pub unit: String,
+    /// What all nodes had.
+    pub capacity: String,
+    /// What was delivered to services.
+    pub delivered: String,
+    /// What Trueup's services did not use.
+    pub idle: String,
+    /// What had no owner.
+    pub orphan: String,
+    /// What may have been used, unobserved.
+    pub gap: String,
+    /// What was on lost nodes.
+    pub under_delivered: String,
+    /// What was used beyond the capacity. It must be zero.
+    pub unexplained: String,
+}
+
+/// What unsold capacity would have cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CapacityCost {
+    /// Why it was not sold.
+    pub why: Unsold,
+    /// The cost at list prices.
+    pub cost: Amount,
+}
+
 impl Client {
+    /// Where the capacity of a cluster went in the last days. For operators.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn cluster_capacity(
+        &self,
+        name_or_id: &str,
+        days: Option<u32>,
+    ) -> Result<CapacityReport, ClientError> {
+        let path = format!("/v1/clusters/{}/capacity", segment(name_or_id)?);
+        let days = days.map(|days| days.to_string());
+        self.get(&query(&path, &[("days", days.as_deref())])).await
+    }
+
     /// Every cluster.
     ///
     /// # Errors

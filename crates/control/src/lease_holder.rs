@@ -24,6 +24,7 @@ use trueup_store::{App, Error, Lease, Observer, Signals, Turn, Worker};
 use crate::acceptance_timer::AcceptanceTimer;
 use crate::adopter::Adopter;
 use crate::backlog::Backlog;
+use crate::capacity_check::CapacityCheck;
 use crate::contact::{Contact, Contacted};
 use crate::deadline::{within, within_time};
 use crate::driver::Driver;
@@ -266,6 +267,13 @@ impl LeaseHolder {
             recorded: Arc::clone(&recorded),
         };
         loops.spawn(meter.run());
+        let capacity = CapacityCheck {
+            worker: self.worker.clone(),
+            clock: Arc::clone(&self.clock),
+            metrics: self.metrics.clone(),
+            lease: observer.lease,
+        };
+        loops.spawn(capacity.run());
         let recorder = Recorder {
             worker: self.worker.clone(),
             clock: Arc::clone(&self.clock),

@@ -27,6 +27,7 @@ mod acceptance_timer;
 mod accruer;
 mod adopter;
 mod backlog;
+mod capacity_check;
 mod closer;
 mod contact;
 mod deadline;

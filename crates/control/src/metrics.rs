@@ -92,6 +92,7 @@ pub struct Metrics {
     pub(crate) cluster_reachable: Gauge,
     pub(crate) deletes_overdue: Gauge,
     pub(crate) usage_silent_seconds: Gauge<f64, AtomicU64>,
+    pub(crate) capacity_unexplained_days: Gauge,
     pub(crate) previews: Family<Ended, Counter>,
     pub(crate) domain_checks: Family<Ended, Counter>,
 }
@@ -123,6 +124,7 @@ impl Metrics {
             cluster_reachable: Gauge::default(),
             deletes_overdue: Gauge::default(),
             usage_silent_seconds: Gauge::default(),
+            capacity_unexplained_days: Gauge::default(),
             previews: Family::default(),
             domain_checks: Family::default(),
         };
@@ -184,6 +186,11 @@ impl Metrics {
             "trueup_usage_silent_seconds",
             "Seconds since the most silent source of usage was heard; measured by the lease holder",
             self.usage_silent_seconds.clone(),
+        );
+        registry.register(
+            "trueup_capacity_unexplained_days",
+            "Recent days on which more was used than the nodes had; measured by the lease holder",
+            self.capacity_unexplained_days.clone(),
         );
         registry.register(
             "trueup_drift",

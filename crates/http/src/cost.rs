@@ -40,7 +40,7 @@ const MIDDLE: i8 = 15;
 pub(crate) struct Period {
     /// A month; if omitted, the current one.
     #[param(value_type = Option<BillingMonth>, example = "2030-01")]
-    period: Option<String>,
+    pub(crate) period: Option<String>,
 }
 
 /// Shows what the org's usage costs in a billing period: so far, per hour, and as a forecast.

@@ -1,6 +1,6 @@
 //! Invoices: issued, paid, voided, read, and opened down to what was observed.
 
-mod csv;
+pub(crate) mod csv;
 mod document;
 mod explain;
 mod pdf;

@@ -6,7 +6,9 @@
 mod access;
 mod audit;
 mod billing;
+mod billing_export;
 mod budget;
+mod capacity;
 mod cluster;
 mod comparison;
 mod conflict;

@@ -81,6 +81,20 @@ pub enum Delivery {
     Orphan,
 }
 
+/// Why capacity was used and not sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Serialize, Deserialize, ToSchema, Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Unsold {
+    /// It had no owner.
+    Orphan,
+    /// It may have been used, unobserved.
+    Gap,
+    /// It was on a lost node.
+    UnderDelivered,
+}
+
 /// What the quantity of an interval is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[derive(Serialize, Deserialize, ToSchema, Display, EnumString, IntoStaticStr)]

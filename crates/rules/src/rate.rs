@@ -6,7 +6,9 @@
 
 pub mod account;
 pub mod breakdown;
+pub mod charge;
 pub mod credit;
+pub mod focus;
 pub mod invoice;
 pub mod line;
 pub mod period;

@@ -7,6 +7,8 @@
 
 mod billing;
 mod budget;
+mod capacity;
+mod charge;
 mod cluster;
 mod comparison;
 mod conflict;
@@ -54,6 +56,8 @@ mod why;
 mod work;
 
 pub use billing::{CostInputs, SoldService};
+pub use capacity::CapacityDay;
+pub use charge::BillingExport;
 pub use cluster::{ClusterRow, ClusterUsage, ReachabilityChange};
 pub use comparison::ComparisonFacts;
 pub use conflict::ConflictRow;
@@ -91,6 +95,7 @@ pub use transition::Observer;
 pub use usage::OrgUsage;
 pub use user::FirstUser;
 pub use work::accrual::Accrued;
+pub use work::capacity::CapacityCheck;
 pub use work::dns_check::DueDnsCheck;
 pub use work::identity::Recognised;
 pub use work::lease::{Lease, LeaseScope, Platform, Turn};

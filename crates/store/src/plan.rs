@@ -18,14 +18,19 @@ impl App {
     /// The database cannot be reached.
     pub async fn list_plans(&self, now: Timestamp) -> Result<Vec<Plan>, Error> {
         let mut tx = self.begin_at(PLATFORM, now).await?;
-        let rows: Vec<(Json<Value>, bool)> = sqlx::query_as(
-            "select body, retired from plans
-             order by retired, (body #>> '{hourly,micros}')::bigint, name",
-        )
-        .fetch_all(&mut *tx)
-        .await?;
-        rows.into_iter().map(plan).collect()
+        all(&mut tx).await
     }
+}
+
+/// Every plan with the price that holds at the time of the transaction.
+pub(crate) async fn all(tx: &mut Tx) -> Result<Vec<Plan>, Error> {
+    let rows: Vec<(Json<Value>, bool)> = sqlx::query_as(
+        "select body, retired from plans
+         order by retired, (body #>> '{hourly,micros}')::bigint, name",
+    )
+    .fetch_all(&mut **tx)
+    .await?;
+    rows.into_iter().map(plan).collect()
 }
 
 /// A plan with the price that holds at the time of the transaction.

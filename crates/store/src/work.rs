@@ -2,6 +2,7 @@
 //! DNS checks, usage, the ledger and notifications between replicas.
 
 pub(crate) mod accrual;
+pub(crate) mod capacity;
 pub(crate) mod dns_check;
 mod drift;
 pub(crate) mod identity;

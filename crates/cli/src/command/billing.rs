@@ -1,5 +1,10 @@
-//! `trueup billing`: in which currency, time zone and at which tax rate an org is billed.
+//! `trueup billing`: in which currency, time zone and at which tax rate an org is billed, and its
+//! charges as a file.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use trueup_api::Client;
 use trueup_api::billing::BillingAccount;
 
 use crate::connect::context::Context;
@@ -7,7 +12,7 @@ use crate::dry_run::DryRun;
 use crate::failure::Exit;
 use crate::output::human::clean;
 
-/// Show how the org is billed, or set it (operators)
+/// Show how the org is billed, set it (operators), or export its charges
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -19,6 +24,15 @@ pub struct Args {
 enum Command {
     /// Set how the org is billed; what is not given stays (operators)
     Set(Box<SetArgs>),
+    /// Save the charges of a month as CSV with the columns of FOCUS 1.4, for cost tools
+    Export {
+        /// The month, such as 2030-01; default: the current one
+        #[arg(long, value_name = "MONTH")]
+        period: Option<String>,
+        /// Where to; default: `focus-MONTH.csv`
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -44,8 +58,13 @@ struct SetArgs {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
+    let args = match args.command {
+        Some(Command::Export { period, to }) => return export(&client, period, to, context).await,
+        Some(Command::Set(args)) => Some(args),
+        None => None,
+    };
     let current = context.wait("reading the account", client.billing_account_get()).await?;
-    let Some(Command::Set(args)) = args.command else { return show(&current, context) };
+    let Some(args) = args else { return show(&current, context) };
     let wanted = BillingAccount {
         currency: args.currency.unwrap_or(current.currency),
         time_zone: args.time_zone.unwrap_or(current.time_zone),
@@ -60,6 +79,21 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     show(&account, context)
+}
+
+async fn export(
+    client: &Client,
+    period: Option<String>,
+    to: Option<PathBuf>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let month = period.as_deref().unwrap_or("current");
+    let to = to.unwrap_or_else(|| PathBuf::from(format!("focus-{month}.csv")));
+    let reading = client.billing_export(period.as_deref());
+    let file = context.wait("reading the charges", reading).await?;
+    std::fs::write(&to, &file).with_context(|| format!("cannot write {}", to.display()))?;
+    context.terminal.line(&format!("saved {}", to.display()))?;
+    Ok(Exit::Ok)
 }
 
 fn show(account: &BillingAccount, context: &Context) -> anyhow::Result<Exit> {

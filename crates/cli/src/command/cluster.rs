@@ -1,5 +1,7 @@
 //! `trueup cluster`: cluster settings, for operators.
 
+mod capacity;
+
 use trueup_api::cluster::{ClusterGateway, ClusterRouting};
 
 use crate::connect::context::Context;
@@ -18,6 +20,8 @@ pub struct Args {
 enum Command {
     /// Show or set how a cluster is reached: host names, and the address of its nodes
     Routing(RoutingArgs),
+    /// Show where the capacity of its nodes went, by day
+    Capacity(capacity::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +53,7 @@ struct RoutingArgs {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
         Command::Routing(args) => routing(args, context).await,
+        Command::Capacity(args) => capacity::run(args, context).await,
     }
 }
 

@@ -10,10 +10,7 @@ use crate::describe::health::{self, Readiness};
 use crate::describe::{error_page, openapi, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, access, audit, billing, budget, cluster, comparison, conflict, cost, credit, domain,
-    drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member,
-    operation, org, overview, plan, preview_request, project, quota, receipt, release, secret,
-    service, session, setup, template, token, transition, variable, volume, wake, why,
+    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, operation, org, overview, plan, preview_request, project, quota, receipt, release, secret, service, session, setup, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -122,6 +119,7 @@ fn money() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(cost::cost_get))
         .routes(routes!(billing::billing_account_get, billing::billing_account_put))
+        .routes(routes!(billing_export::billing_export))
         .routes(routes!(budget::budget_get, budget::budget_put, budget::budget_delete))
         .routes(routes!(credit::credit_list, credit::credit_grant))
         .routes(routes!(invoice::invoice_list, invoice::invoice_issue))
@@ -153,6 +151,7 @@ fn platform() -> OpenApiRouter<AppState> {
         .routes(routes!(cluster::cluster_list))
         .routes(routes!(cluster::cluster_get))
         .routes(routes!(cluster::cluster_routing_get, cluster::cluster_routing_put))
+        .routes(routes!(capacity::cluster_capacity))
         .routes(routes!(freeze::cluster_freeze))
         .routes(routes!(freeze::cluster_unfreeze))
         .routes(routes!(freeze::platform_get))

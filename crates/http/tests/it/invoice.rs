@@ -116,3 +116,34 @@ async fn a_document_is_the_same_bytes_every_time() {
         assert_eq!(one.body, front.get(&path).token(OWNER).send().await.body, "{format}");
     }
 }
+
+#[tokio::test]
+async fn charges_are_exported_as_a_file_with_the_columns_of_focus() {
+    let front = Front::with_web().await;
+    used(&front, "pod-a", 300).await;
+    invoiced(&front).await;
+    let export = front.get("/v1/billing-export").token(OWNER).send().await;
+    assert_eq!(export.status, StatusCode::OK, "{}", export.text());
+    let text = export.text();
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let field = |name: &str| row[columns.iter().position(|column| *column == name).unwrap()];
+    let expected = [
+        ("BilledCost", "1.800000"),
+        ("ChargeCategory", "Usage"),
+        ("InvoiceId", "ACME-0001"),
+        ("PricingQuantity", "300.0"),
+        ("ListUnitPrice", "0.006"),
+        ("SubAccountName", "shop"),
+        ("ResourceName", "web"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(field(name), value, "{name}");
+    }
+    assert_eq!(lines.next(), None, "nothing was rounded");
+    let former = front.get("/v1/billing-export?period=2020-01").token(OWNER).send().await;
+    assert_eq!(former.text().lines().count(), 1, "only the header");
+    let bad = front.get("/v1/billing-export?period=2020-1").token(OWNER).send().await;
+    bad.must_be(422, "TU1201");
+}

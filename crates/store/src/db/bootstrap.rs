@@ -43,6 +43,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (28, "active_hours", include_str!("../../migrations/0028_active_hours.sql")),
     (29, "org_limits", include_str!("../../migrations/0029_org_limits.sql")),
     (30, "bindings", include_str!("../../migrations/0030_bindings.sql")),
+    (31, "capacity", include_str!("../../migrations/0031_capacity.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

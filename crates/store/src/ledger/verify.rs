@@ -7,11 +7,12 @@ use trueup_model::billing::BillingSettings;
 use trueup_model::id::{ClusterId, IntervalId, OrgId};
 use trueup_model::org::PLATFORM;
 use trueup_model::transition::Transition;
-use trueup_model::usage::{GapPolicy, Owner, UsageRecord};
+use trueup_model::usage::{GapPolicy, MICROS, Owner, UsageRecord};
 use trueup_rules::rate::posting::accrue;
 use trueup_rules::usage::correction::{Correction, corrections};
 use uuid::Uuid;
 
+use crate::capacity::{CapacityDay, days_of};
 use crate::db::clock::sql;
 use crate::db::pool::{Tx, enter};
 use crate::work::meter::input::{Inputs, Objects};
@@ -20,6 +21,8 @@ use crate::{App, Error, billing, ledger};
 
 /// What changed more recently than this may not be metered yet.
 const SETTLING: SignedDuration = SignedDuration::from_secs(60);
+/// How many days of each cluster's capacity are checked.
+const CAPACITY_DAYS: i32 = 62;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,8 +62,23 @@ impl App {
         if found.difference.is_none() {
             found.difference = amounts(&mut tx, org, settings, &mut found).await?;
         }
+        if found.difference.is_none() && org == PLATFORM {
+            found.difference = capacity(&mut tx).await?;
+        }
         Ok(found)
     }
+}
+
+/// On no day was more used than the nodes of a cluster had.
+async fn capacity(tx: &mut Tx) -> Result<Option<String>, Error> {
+    let days = days_of(tx, None, CAPACITY_DAYS).await?;
+    let words = |day: CapacityDay| {
+        let (meter, account) = day.accounts.iter().find(|(_, it)| it.unexplained > 0)?;
+        let (cluster, units) = (day.cluster, account.unexplained.div_euclid(MICROS));
+        let (day, unit) = (&day.day, meter.unit());
+        Some(format!("on {day}, {units} {unit}s more were used in {cluster} than its nodes had"))
+    };
+    Ok(days.into_iter().find_map(words))
 }
 
 /// The sequence has no holes, and every entry sums to zero.

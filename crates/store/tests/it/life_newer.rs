@@ -167,6 +167,11 @@ pub(crate) async fn money(stage: &Stage) {
     worker.record_watermarks(&observer, &Freshness { heard }).await.unwrap();
     assert!(worker.meter(lease, 2, GapPolicy::Free, at(92)).await.unwrap().marks > 0);
     assert!(worker.accrue(org, &settings, at(93)).await.unwrap().entries > 0);
+    assert!(worker.balance_capacity(lease, at(94)).await.unwrap().computed > 0);
+    // What a gap of a day cost, which these transitions do not have.
+    let cost = "insert into capacity_costs (cluster_id, day, why, currency, micros)
+                select cluster_id, day, 'gap', 'EUR', 6000 from capacity_days limit 1";
+    sqlx::query(cost).execute(&stage.owner).await.unwrap();
 }
 
 /// Usage, credit, invoices in every state, a gap and a budget of an org.

@@ -8,7 +8,11 @@ mod bootstrap;
 #[cfg(test)]
 mod budget;
 #[cfg(test)]
+mod capacity;
+#[cfg(test)]
 mod chain;
+#[cfg(test)]
+mod charge;
 #[cfg(test)]
 mod conflict;
 #[cfg(test)]

@@ -340,6 +340,7 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     let observer = Observer { lease, ..two.observer.clone() };
     worker.record_watermarks(&observer, &Freshness::all_at(at(12))).await.unwrap();
     worker.watermarks(cluster).await.unwrap();
+    worker.balance_capacity(lease, at(12)).await.unwrap();
     worker.orgs_to_accrue(at(12)).await.unwrap();
     worker.periods_to_close(at(12)).await.unwrap();
     worker.running_services(stage.db.org).await.unwrap();

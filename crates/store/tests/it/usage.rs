@@ -45,7 +45,7 @@ impl MeterRig {
         let observer = Observer { lease, name, before: Freshness::default() };
         let rig = Self { stage, observer, settings: BillingSettings::default(), row };
         let node = json!({"metadata": {"uid": "n", "name": "n1", "resourceVersion": "4"},
-                          "status": {"capacity": {"cpu": "4"},
+                          "status": {"capacity": {"cpu": "4", "memory": "8Gi"},
                                      "conditions": [{"type": "Ready", "status": "True"}]}});
         rig.observe(&[present(Kind::Node, &node, at(1))], 1).await;
         rig
@@ -62,6 +62,29 @@ impl MeterRig {
         let version = if until.is_some() { 9 } else { 8 };
         let object = running(&self.row, uid, version, from, until);
         self.observe(&[present(Kind::Pod, &object, at(seen))], seen).await;
+    }
+
+    /// As [`Self::run`], for a pod that requests what the plan of the template has.
+    pub(crate) async fn run_sized(&self, uid: &str, from: i64, until: Option<i64>) {
+        let seen = until.unwrap_or(from);
+        let version = if until.is_some() { 9 } else { 8 };
+        let mut object = running(&self.row, uid, version, from, until);
+        let size = json!({"cpu": "250m", "memory": "256Mi"});
+        object["spec"]["containers"] =
+            json!([{"name": "main", "resources": {"requests": size, "limits": size}}]);
+        self.observe(&[present(Kind::Pod, &object, at(seen))], seen).await;
+    }
+
+    /// A list shows at a second that there is no pod any more; the one before was at `since`.
+    pub(crate) async fn vanish(&self, since: i64, second: i64) {
+        let vanished = ObjectUpdate::Listed {
+            kind: Kind::Pod,
+            uids: std::collections::BTreeSet::new(),
+            resource_version: "99".to_owned(),
+            since: Some(at(since)),
+            seen_at: at(second),
+        };
+        self.observe(&[vanished], second).await;
     }
 
     /// Every watch was heard at a second, and everything before is recorded.
@@ -190,14 +213,7 @@ async fn an_unobserved_end_is_a_gap_with_a_row() {
     rig.run("a", 10, None).await;
     rig.hear(20).await;
     rig.meter(20).await;
-    let vanished = ObjectUpdate::Listed {
-        kind: Kind::Pod,
-        uids: std::collections::BTreeSet::new(),
-        resource_version: "99".to_owned(),
-        since: Some(at(20)),
-        seen_at: at(50),
-    };
-    rig.observe(&[vanished], 50).await;
+    rig.vanish(20, 50).await;
     rig.hear(50).await;
     rig.meter(50).await;
     assert_eq!(rig.pod_seconds().await, [(10, 20)]);

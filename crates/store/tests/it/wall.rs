@@ -85,7 +85,15 @@ async fn each_tenant_policy_checks_the_org() {
         )
         .await;
     let only_platform = "(trueup_org() = '00000000-0000-0000-0000-000000000000'::uuid)";
-    let tables = ["sessions ALL", "sign_in_attempts ALL", "users ALL", "wakes SELECT"];
+    // So do they see the capacity of clusters.
+    let tables = [
+        "capacity_costs SELECT",
+        "capacity_days SELECT",
+        "sessions ALL",
+        "sign_in_attempts ALL",
+        "users ALL",
+        "wakes SELECT",
+    ];
     assert_eq!(platform, tables.map(|table| format!("{table} {only_platform}")));
     let for_everybody: Vec<String> = stage
         .all("select tablename || '.' || policyname from pg_policies where 'public' = any(roles)")
@@ -104,6 +112,8 @@ async fn each_tenant_policy_checks_the_org() {
         .await;
     // Users and sessions are seen in the platform's org alone, see `people.rs`.
     let expected = [
+        "capacity_costs",
+        "capacity_days",
         "clusters",
         "orgs",
         "plan_bodies",
