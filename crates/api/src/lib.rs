@@ -34,6 +34,7 @@ pub mod preview;
 pub mod preview_request;
 pub mod problem;
 pub mod project;
+pub mod provider;
 pub mod quota;
 pub mod receipt;
 pub mod release;

@@ -64,6 +64,14 @@ pub enum Code {
     #[serde(rename = "TU1011")]
     #[strum(serialize = "TU1011", message = "Too many failed sign-ins", props(status = 429))]
     TooManySignIns,
+    /// A sign-in with an identity provider failed.
+    #[serde(rename = "TU1012")]
+    #[strum(
+        serialize = "TU1012",
+        message = "Sign-in with the identity provider failed",
+        props(status = 401)
+    )]
+    ProviderSignInFailed,
     /// The body cannot be parsed.
     #[serde(rename = "TU1101")]
     #[strum(serialize = "TU1101", message = "Malformed body", props(status = 400))]
@@ -136,6 +144,10 @@ pub enum Code {
     #[serde(rename = "TU2101")]
     #[strum(serialize = "TU2101", message = "Key for secrets unavailable", props(status = 503))]
     KeyUnavailable,
+    /// An identity provider does not answer.
+    #[serde(rename = "TU2201")]
+    #[strum(serialize = "TU2201", message = "Identity provider unavailable", props(status = 503))]
+    ProviderUnavailable,
     /// A bug in Trueup.
     #[serde(rename = "TU9001")]
     #[strum(serialize = "TU9001", message = "Internal error", props(status = 500))]

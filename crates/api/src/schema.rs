@@ -106,6 +106,8 @@ schemas! {
     CreditAmount => integer(1, MAX_CREDIT);
     /// The number of a ledger entry; 0 for the beginning.
     LedgerPosition => integer(0, i64::MAX);
+    /// For how many minutes sessions outlive the last confirmation by their identity provider.
+    OutageMinutes => integer(5, 1440);
     /// A percentage.
     Percent => integer(1, 100);
     /// The name of a Kubernetes object.

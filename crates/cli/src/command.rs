@@ -35,6 +35,7 @@ pub mod members;
 pub mod operation;
 pub mod org;
 pub mod plan;
+pub mod provider;
 pub mod receipt;
 pub mod run;
 pub mod secret;
@@ -114,6 +115,7 @@ pub enum Command {
     CanI(can_i::Args),
     Members(members::Args),
     Invite(members::InviteArgs),
+    Provider(provider::Args),
     Token(token::Args),
     Org(org::Args),
     Wakes(wakes::Args),
@@ -179,6 +181,7 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::CanI(args) => Box::pin(can_i::run(&args, context)).await?,
         Command::Members(args) => Box::pin(members::run(args, context)).await?,
         Command::Invite(args) => Box::pin(members::invite(args, context)).await?,
+        Command::Provider(args) => Box::pin(provider::run(args, context)).await?,
         Command::Whoami(args) => Box::pin(token::whoami(&args, context)).await?,
         Command::Token(args) => Box::pin(token::run(args, context)).await?,
         Command::Wakes(args) => Box::pin(wakes::run(args, context)).await?,

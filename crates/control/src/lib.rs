@@ -22,6 +22,7 @@
 //! - `closer` issues invoices when a billing period is over.
 //! - `purge` deletes expired idempotency keys.
 //! - `domain_verifier` verifies domains by DNS, through the interface in `dns`.
+//! - `identity_reconciler` asks identity providers whether they still vouch for people.
 
 mod acceptance_timer;
 mod accruer;
@@ -38,6 +39,7 @@ mod driver;
 mod finding_recorder;
 mod given_orders;
 mod hours_follower;
+mod identity_reconciler;
 mod lease_holder;
 mod measured;
 mod metrics;
@@ -60,6 +62,7 @@ mod usage_meter;
 pub use accruer::Accruer;
 pub use closer::Closer;
 pub use domain_verifier::DomainVerifier;
+pub use identity_reconciler::IdentityReconciler;
 pub use lease_holder::LeaseHolder;
 pub use measured::Measured;
 pub use metrics::Metrics;

@@ -22,7 +22,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use trueup_http::{
-    AppState, Dashboard, NoLogs, NoMail, Passwords, ReadRepair, SpendCache, Streams, router,
+    AppState, Dashboard, NoLogs, NoMail, NoProviders, Passwords, ReadRepair, SpendCache, Streams,
+    router,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -54,6 +55,7 @@ async fn main() -> anyhow::Result<()> {
         passwords: Passwords::new(Cost::RECOMMENDED)?,
         mail: Arc::new(NoMail),
         logs: Arc::new(NoLogs),
+        providers: Arc::new(NoProviders),
         billing: Arc::default(),
         spend: SpendCache::default(),
         dashboard: Dashboard::default(),

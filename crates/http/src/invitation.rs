@@ -125,7 +125,7 @@ pub(crate) async fn invitation_accept(
         if !state.app.count_sign_in(&attempt, now).await? {
             return Err(Failure::too_many_sign_ins());
         }
-        if !state.passwords.verify(wanted.password, Some(login.password_hash)).await? {
+        if !state.passwords.verify(wanted.password, login.password_hash).await? {
             state.app.refuse_sign_in(Some(login.user), trace::current(), now).await?;
             return Err(wrong());
         }

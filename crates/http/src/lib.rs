@@ -38,6 +38,8 @@ mod password;
 mod plan;
 mod preview_request;
 mod project;
+mod provider;
+mod provider_sign_in;
 mod quota;
 mod receipt;
 mod release;
@@ -79,6 +81,7 @@ pub use front::tls::{Certificate, CertificateError};
 pub use log::{Lines, LiveLogs, LogSource, NoLogs};
 pub use mail::{InvitationMail, Mailer, NoMail};
 pub use password::Passwords;
+pub use provider_sign_in::{NoProviders, SignInProviders};
 pub use stream::limit::Streams;
 
 /// The largest request body, in bytes.
@@ -109,6 +112,8 @@ pub struct AppState {
     pub passwords: Passwords,
     /// Sends invitations.
     pub mail: Arc<dyn Mailer>,
+    /// Asks identity providers.
+    pub providers: Arc<dyn SignInProviders>,
     /// How usage is billed.
     pub billing: Arc<BillingSettings>,
     /// What orgs spend, as last computed.

@@ -56,6 +56,13 @@ impl FromRequestParts<AppState> for SignInRequest {
     }
 }
 
+impl SignInRequest {
+    /// The session that the browser has now.
+    pub(crate) const fn former(&self) -> Option<SessionId> {
+        self.former
+    }
+}
+
 /// Signs a user in: the response sets the cookie of the session.
 ///
 /// The answer does not say whether the address or the password is wrong.
@@ -77,7 +84,7 @@ pub(crate) async fn session_create(
     let login = state.app.find_login(email.as_ref()).await?;
     let (user, hash) =
         login.map(|login| ((login.user, login.is_member), login.password_hash)).unzip();
-    let is_right = state.passwords.verify(wanted.password, hash).await?;
+    let is_right = state.passwords.verify(wanted.password, hash.flatten()).await?;
     let (user, is_member) = user.unzip();
     let Some(user) = user.filter(|_| is_right && is_member == Some(true)) else {
         state.app.refuse_sign_in(user, trace::current(), now).await?;
@@ -155,15 +162,24 @@ pub(crate) async fn begin(
     let (principal, now) = (signing_in(holder), state.clock.now());
     let context = RequestContext::new(&principal, trace::current());
     let begun = state.app.sign_in(holder, request.former, &context, now).await;
-    let NewSession { secret, session } = begun.map_err(|refusal| match refusal {
+    let new = begun.map_err(|refusal| match refusal {
         // Removed or revoked between the check and now.
         Refusal::NotFound(_) => wrong(),
         refusal => refusal.into(),
     })?;
+    self::begun(state, request, &new).await
+}
+
+/// Answers with the cookie of a session that has begun.
+pub(crate) async fn begun(
+    state: &AppState,
+    request: &SignInRequest,
+    NewSession { secret, session }: &NewSession,
+) -> Answer<Response> {
     state.signals.event();
     let (principal, org) = session.first().ok_or_else(wrong)?;
-    let shown = view(state, &session, &principal, org).await?;
-    Ok((with_cookie(request.cookie.set(&secret)), Json(shown)).into_response())
+    let shown = view(state, session, &principal, org).await?;
+    Ok((with_cookie(request.cookie.set(secret)), Json(shown)).into_response())
 }
 
 /// The principal of a sign-in, for attribution: it has no permissions yet.

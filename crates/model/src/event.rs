@@ -11,6 +11,7 @@ mod finding;
 mod org;
 mod person;
 mod project;
+mod provider;
 mod reconcile;
 mod resource;
 mod service;
@@ -49,6 +50,10 @@ pub use person::{
     ProjectRoleGranted, ProjectRoleRevoked, SignInRefused, SignedIn, SignedOut,
 };
 pub use project::{ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued};
+pub use provider::{
+    IdentityEnded, IdentityLinked, ProviderAnswers, ProviderChanged, ProviderCheckRequested,
+    ProviderDeleted, ProviderDomainVerified, ProviderSignInRefused, ProviderUnavailable,
+};
 pub use reconcile::{
     ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, WakeRequeued,
 };
@@ -249,6 +254,24 @@ pub enum Fact {
     InvitationCreated(InvitationCreated),
     /// An invitation was revoked.
     InvitationRevoked(InvitationRevoked),
+    /// An identity provider was declared or changed.
+    ProviderChanged(ProviderChanged),
+    /// An identity provider was deleted.
+    ProviderDeleted(ProviderDeleted),
+    /// An immediate check of a provider was requested.
+    ProviderCheckRequested(ProviderCheckRequested),
+    /// DNS proved that the org has a domain of a provider.
+    ProviderDomainVerified(ProviderDomainVerified),
+    /// A provider cannot be asked.
+    ProviderUnavailable(ProviderUnavailable),
+    /// A provider that could not be asked answers again.
+    ProviderAnswers(ProviderAnswers),
+    /// A sign-in with a provider was refused.
+    ProviderSignInRefused(ProviderSignInRefused),
+    /// A provider vouched for somebody for the first time.
+    IdentityLinked(IdentityLinked),
+    /// A provider does not vouch for somebody any more.
+    IdentityEnded(IdentityEnded),
     /// A token was created.
     TokenCreated(TokenCreated),
     /// A token was revoked.

@@ -93,6 +93,12 @@ pub mod noun {
     /// A single-use offer of a membership.
     #[derive(Debug)]
     pub enum Invitation {}
+    /// An identity provider of an org.
+    #[derive(Debug)]
+    pub enum Provider {}
+    /// What a provider says about one person.
+    #[derive(Debug)]
+    pub enum Identity {}
 
     impl Noun for Org {
         const PREFIX: &'static str = "org";
@@ -164,6 +170,12 @@ pub mod noun {
     impl Noun for Invitation {
         const PREFIX: &'static str = "ivt";
     }
+    impl Noun for Provider {
+        const PREFIX: &'static str = "idp";
+    }
+    impl Noun for Identity {
+        const PREFIX: &'static str = "idn";
+    }
 }
 
 /// The id of an org.
@@ -212,6 +224,10 @@ pub type SessionId = Id<noun::Session>;
 pub type MembershipId = Id<noun::Membership>;
 /// The id of an invitation.
 pub type InvitationId = Id<noun::Invitation>;
+/// The id of an identity provider.
+pub type ProviderId = Id<noun::Provider>;
+/// The id of an identity.
+pub type IdentityId = Id<noun::Identity>;
 
 /// A typed id.
 pub struct Id<N>(Uuid, PhantomData<fn() -> N>);

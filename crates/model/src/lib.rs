@@ -31,6 +31,7 @@ pub mod preview_request;
 pub mod price;
 pub mod principal;
 pub mod project;
+pub mod provider;
 pub mod quota;
 pub mod receipt;
 pub mod release;

@@ -82,6 +82,11 @@ pub const OPERATIONS: &[Owned] = &[
     owned("cluster_", Mechanism::Direct, "none: it applies as written"),
     owned("invitation_", Mechanism::Direct, "none: invitations expire"),
     owned("member_", Mechanism::Direct, "none: roles are read at every request"),
+    owned(
+        "provider_",
+        Mechanism::Reconciler,
+        "the identity reconciler: it confirms everybody a provider vouches for",
+    ),
     owned("setup_", Mechanism::Direct, "none: it creates the first account"),
     owned("session_", Mechanism::Direct, "none: sessions are checked at every request"),
     owned("token_", Mechanism::Direct, "none: tokens are checked at every request"),
@@ -193,6 +198,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "ledger entries of usage",
         wakes: "every hour for each org, or as configured",
         net: "the next pass posts the whole difference",
+    },
+    Loop {
+        name: "identity reconciler",
+        file: "crates/control/src/identity_reconciler.rs",
+        mechanism: Mechanism::Reconciler,
+        writes: "identities, proofs of their providers' domains, and memberships that providers give",
+        wakes: "every 5 minutes for each person; a requested check",
+        net: "sessions that are not confirmed in time end by themselves",
     },
     Loop {
         name: "closer",

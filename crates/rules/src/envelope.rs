@@ -5,6 +5,7 @@
 //! decrypted after a move to another row or org. An [`Encryptor`] only encrypts and a [`Decryptor`]
 //! decrypts: the API gets the first, and only the driver the second.
 
+mod credential;
 mod shared;
 
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! `admit` decides whether a request becomes a release, `render` turns it into Kubernetes objects,
 //! `compare` finds what differs in the cluster, `plan` decides the next writes, `status` projects
 //! what users see, `drift` decides what happens to changes by other writers, `preview` shows what a
-//! change would do, `event` derives events and their hash chain, `access` decides who may do what, `password` hashes passwords,
-//! `scram` makes the verifiers of Postgres,
+//! change would do, `event` derives events and their hash chain, `access` decides who may do what, `federation` decides what an identity
+//! provider may say, `password` hashes passwords, `scram` makes the verifiers of Postgres,
 //! `envelope` encrypts secrets, and `fair_queue` shares work between lanes and orgs.
 #![deny(clippy::wildcard_enum_match_arm, clippy::float_arithmetic)]
 
@@ -16,6 +16,7 @@ pub mod drift;
 pub mod envelope;
 pub mod event;
 pub mod fair_queue;
+pub mod federation;
 pub mod password;
 pub mod plan;
 pub mod preview;

@@ -18,6 +18,7 @@ mod drift;
 pub(crate) mod dry_run;
 mod endpoint;
 mod entry;
+mod federation;
 mod finding;
 pub(crate) mod freeze;
 mod generation;
@@ -30,6 +31,7 @@ mod org;
 mod plan;
 mod preview_request;
 mod project;
+mod provider;
 mod quota;
 mod routing;
 mod secret;
@@ -50,6 +52,7 @@ use trueup_model::budget::Budget;
 use trueup_model::event::Source;
 use trueup_model::id::OrgId;
 use trueup_model::principal::{Principal, PrincipalId, Role};
+use trueup_model::provider::IdentityEnd;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::Refused;
@@ -63,9 +66,11 @@ pub use credit::CreditRequest;
 pub use domain::DomainRequest;
 pub use endpoint::{EndpointRequest, EndpointTarget};
 pub use entry::EntryKind;
+pub use federation::{PendingSignIn, ProviderSignIn};
 pub use invitation::{Acceptance, Account, CreatedInvitation, InvitationSpec};
 pub use invoice::InvoiceRequest;
 pub use project::ProjectForce;
+pub use provider::ProviderRequest;
 pub use secret::SecretRequest;
 pub use service::{ServiceChange, ServiceRequest};
 pub use variable_patch::VariablePatch;
@@ -135,6 +140,9 @@ pub enum Refusal {
     /// The code of an invitation or of the set-up is not valid, or was used.
     #[error("the code is not valid")]
     CodeNotValid,
+    /// A provider does not vouch for somebody who may enter.
+    #[error("the provider does not vouch for the person: {0}")]
+    NotVouched(IdentityEnd),
     /// The role has permissions that the caller does not have.
     #[error("the role has more permissions than the caller")]
     RoleNotGiven,

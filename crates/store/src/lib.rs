@@ -36,6 +36,7 @@ mod price;
 mod project;
 mod project_role;
 mod projection;
+mod provider;
 mod quota;
 mod receipt;
 mod release;

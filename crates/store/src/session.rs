@@ -63,8 +63,8 @@ pub struct NewSession {
 pub struct Login {
     /// The account.
     pub user: UserId,
-    /// The hash, with its parameters.
-    pub password_hash: String,
+    /// The hash, with its parameters; none if they sign in with a provider alone.
+    pub password_hash: Option<String>,
     /// Whether the user has a role anywhere: others cannot sign in.
     pub is_member: bool,
 }
@@ -107,7 +107,7 @@ impl App {
     /// # Errors
     /// The database cannot be reached.
     pub async fn find_login(&self, email: Option<&EmailAddress>) -> Result<Option<Login>, Error> {
-        let found: Option<(Uuid, String, bool)> =
+        let found: Option<(Uuid, Option<String>, bool)> =
             sqlx::query_as("select id, password_hash, is_member from find_login($1)")
                 .bind(email.map_or("", EmailAddress::as_str))
                 .fetch_optional(self.pool())

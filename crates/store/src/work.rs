@@ -1,8 +1,9 @@
 //! What the control loops read and write: wakes, leases, orders, reports, divergences, event seals,
-//! DNS checks, usage, the ledger and notifications between replicas.
+//! DNS checks, confirmations by identity providers, usage, the ledger and notifications between replicas.
 
 pub(crate) mod accrual;
 pub(crate) mod capacity;
+mod confirmation;
 pub(crate) mod dns_check;
 mod drift;
 pub(crate) mod identity;

@@ -3,7 +3,7 @@
 //! - [`test_db`]: a separate database per test on a real Postgres; [`own_postgres`]: a whole server
 //! - [`pg_proxy`]: a TCP proxy in front of Postgres that injects faults
 //! - [`fake_cluster`]: an in-memory cluster; [`contract`]: checks that it behaves like a real one
-//! - [`real_kube`]: a real API server; [`real_dns`]: a real DNS server
+//! - [`real_kube`]: a real API server; [`real_dns`]: a real DNS server; [`real_oidc`]: a real identity provider
 //! - [`manual_clock`]: time that the test advances; [`virtual_clock`]: time that skips idle waits
 //! - [`report_batch`]: reports recorded as numbered batches
 //! - [`usage`]: usage of services, as the meter stores it
@@ -19,6 +19,7 @@ pub mod own_postgres;
 pub mod pg_proxy;
 pub mod real_dns;
 pub mod real_kube;
+pub mod real_oidc;
 pub mod report_batch;
 pub mod test_db;
 pub mod usage;

@@ -50,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) nodes: Nodes,
     /// Name servers for domain verification; empty means the system's.
     pub(crate) name_servers: Vec<SocketAddr>,
+    /// Whether identity providers may be in private networks, and without TLS on this machine.
+    pub(crate) allow_private_providers: bool,
     /// Whether to declare the demo data.
     pub(crate) demo: bool,
     /// How usage is billed.
@@ -129,6 +131,8 @@ pub(crate) fn load(flags: &Flags, data_dir: &Path) -> Loaded {
         reader.one("cluster.kubeconfig", flags.cluster.kubeconfig.as_deref(), parse::file);
     let nodes = reader.one("cluster.nodes", flags.nodes.as_deref(), parse::nodes);
     let name_servers = reader.many("dns.servers", &flags.dns_server, parse::name_server);
+    let private = flags.allow_private_providers.then_some("true");
+    let allow_private_providers = reader.one("providers.allow_private", private, parse::boolean);
     let demo = reader.one("demo.enabled", flags.no_demo.then_some("false"), parse::boolean);
     let config = Config {
         listen,
@@ -140,6 +144,7 @@ pub(crate) fn load(flags: &Flags, data_dir: &Path) -> Loaded {
         kubeconfig,
         nodes: nodes.unwrap_or(Nodes::Real),
         name_servers,
+        allow_private_providers: allow_private_providers.unwrap_or(false),
         demo: demo.unwrap_or(true),
         billing: billing(&mut reader),
     };

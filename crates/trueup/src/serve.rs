@@ -9,6 +9,7 @@ mod listen;
 mod logs;
 mod outbox;
 mod parts;
+mod providers;
 mod recognise;
 mod seed;
 
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use trueup_api::Client;
 use trueup_cluster::Switch;
 use trueup_cluster::kube::Kube;
-use trueup_control::dns::Dns;
+use trueup_control::dns::{Dns, Names};
 use trueup_control::{
     Accruer, Closer, DomainVerifier, LeaseHolder, Measured, Metrics, Notifier, Purge, Sealer,
 };
@@ -49,6 +50,7 @@ use files::Capacity;
 use keys::LiveKeys;
 use listen::Listeners;
 use outbox::Outbox;
+use providers::Providers;
 use recognise::{Unrecognised, recognise};
 
 /// The name of the database.
@@ -135,6 +137,14 @@ async fn prepare_external(
     ready.context("cannot prepare the given database")
 }
 
+/// Asks the configured name servers, or those of this machine.
+fn names(options: &Options) -> Arc<dyn Names> {
+    Arc::new(match options.config.name_servers.as_slice() {
+        [] => Dns::system(),
+        servers => Dns::servers(servers),
+    })
+}
+
 /// State shared by all parts of the serving process.
 struct System {
     app: App,
@@ -198,6 +208,10 @@ impl System {
         let metrics = Metrics::register(&mut registry);
         let billing = Arc::new(options.config.billing.clone());
         let (url, capacity) = (listeners.local_url()?, Capacity::of(files::raise()));
+        let address = options.config.public_address().unwrap_or_else(|| url.clone());
+        let providers = Providers::new(self, options, &address)?;
+        let names = names(options);
+        let identity_reconciler = providers.reconciler(self, Arc::clone(&names));
         let state = AppState {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -208,11 +222,9 @@ impl System {
             streams: capacity.streams(),
             read_repair: ReadRepair::default(),
             passwords: Passwords::new(Cost::RECOMMENDED)?,
-            mail: Arc::new(Outbox {
-                folder: self.outbox.clone(),
-                address: options.config.public_address().unwrap_or_else(|| url.clone()),
-            }),
+            mail: Arc::new(Outbox { folder: self.outbox.clone(), address }),
             logs: self.logs(),
+            providers: Arc::new(providers),
             billing: Arc::clone(&billing),
             spend: SpendCache::default(),
             dashboard: Dashboard::new(trueup_dashboard::FILES),
@@ -237,13 +249,9 @@ impl System {
             metrics: metrics.clone(),
         };
         let purge = Purge { worker: self.worker.clone(), clock: self.clock() };
-        let notifier = Notifier {
-            worker: self.worker.clone(),
-            signals: self.signals.clone(),
-            clock: self.clock(),
-            name: format!("{}/{}", self.holder, std::process::id()),
-        };
-        let domain_verifier = self.domain_verifier(options, metrics.clone());
+        let notifier = self.notifier();
+        let domain_verifier = self.domain_verifier(names, metrics.clone());
+        let gap_policy = billing.gap_policy;
         let accruer = Accruer {
             app: self.app.clone(),
             signals: self.signals.clone(),
@@ -269,6 +277,7 @@ impl System {
                 () = sealer.run() => {}
                 () = purge.run() => {}
                 () = domain_verifier.run() => {}
+                () = identity_reconciler.run() => {}
             }
         };
         let (served, announced, ()) = tokio::join!(server, announce, loops);
@@ -306,18 +315,23 @@ impl System {
         Ok(())
     }
 
-    fn domain_verifier(&self, options: &Options, metrics: Metrics) -> DomainVerifier {
-        let names = match options.config.name_servers.as_slice() {
-            [] => Dns::system(),
-            servers => Dns::servers(servers),
-        };
+    fn notifier(&self) -> Notifier {
+        Notifier {
+            worker: self.worker.clone(),
+            signals: self.signals.clone(),
+            clock: self.clock(),
+            name: format!("{}/{}", self.holder, std::process::id()),
+        }
+    }
+
+    fn domain_verifier(&self, names: Arc<dyn Names>, metrics: Metrics) -> DomainVerifier {
         DomainVerifier {
             worker: self.worker.clone(),
             app: self.app.clone(),
             signals: self.signals.clone(),
             clock: self.clock(),
             metrics,
-            names: Arc::new(names),
+            names,
         }
     }
 

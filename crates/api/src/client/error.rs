@@ -119,6 +119,8 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::AlreadyDecided => {
             Some("`trueup drift --all`, `trueup conflicts --all` or `trueup invoice` shows how")
         }
+        Code::ProviderSignInFailed => Some("begin again in a browser, or ask an owner of the org"),
+        Code::ProviderUnavailable => Some("retry in a few minutes; `trueup provider` shows why"),
         Code::MalformedBody
         | Code::TooLarge
         | Code::BadRequest

@@ -1,5 +1,7 @@
 //! An event as one line of text: time, what happened, and details.
 
+mod provider;
+
 use jiff::Timestamp;
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
@@ -228,6 +230,17 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
         }
         Fact::InvitationRevoked(InvitationRevoked { invitation, principal }) => {
             (Paint::Busy, "invitation revoked", format!("{invitation}{}", by(principal)))
+        }
+        Fact::ProviderChanged(_)
+        | Fact::ProviderDeleted(_)
+        | Fact::ProviderCheckRequested(_)
+        | Fact::ProviderDomainVerified(_)
+        | Fact::ProviderUnavailable(_)
+        | Fact::ProviderAnswers(_)
+        | Fact::ProviderSignInRefused(_)
+        | Fact::IdentityLinked(_)
+        | Fact::IdentityEnded(_) => {
+            provider::sentence(fact).unwrap_or_else(|| (Paint::Plain, fact.name(), String::new()))
         }
         Fact::TokenCreated(TokenCreated { token, name, role, principal }) => {
             let token = name.clone().unwrap_or_else(|| token.to_string());

@@ -10,6 +10,8 @@ mod domain_verifier_world;
 mod ending;
 mod endpoint;
 mod freeze;
+#[cfg(test)]
+mod identity_reconciler;
 mod lease_holder;
 mod log;
 mod order_check;

@@ -10,7 +10,7 @@ use crate::describe::health::{self, Readiness};
 use crate::describe::{error_page, openapi, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, operation, org, overview, plan, preview_request, project, quota, receipt, release, secret, service, session, setup, template, token, transition, variable, volume, wake, why,
+    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, operation, org, overview, plan, preview_request, project, provider, provider_sign_in, quota, receipt, release, secret, service, session, setup, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -38,6 +38,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .routes(routes!(lookup::lookup_get))
         .merge(platform())
         .merge(access())
+        .merge(providers())
 }
 
 /// Projects, and what their services share.
@@ -184,4 +185,14 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(org::org_list, org::org_create))
         .routes(routes!(org::org_get, org::org_delete))
         .routes(routes!(receipt::org_receipts))
+}
+
+/// Identity providers, and signing in with them.
+fn providers() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(provider_sign_in::session_start_with_provider))
+        .routes(routes!(provider_sign_in::session_create_with_provider))
+        .routes(routes!(provider::provider_list))
+        .routes(routes!(provider::provider_get, provider::provider_put, provider::provider_delete))
+        .routes(routes!(provider::provider_check))
 }

@@ -50,6 +50,12 @@ impl SessionCookie {
         Self { name: format!("trueup-{port}"), secure: false }
     }
 
+    /// The cookie that ties a sign-in with a provider to its browser. It is as strict as a session's.
+    pub(crate) fn of_sign_in(parts: &Parts) -> Self {
+        let session = Self::of(parts);
+        Self { name: format!("{}-sign-in", session.name), ..session }
+    }
+
     /// What a request sent.
     pub(crate) fn sent(&self, parts: &Parts) -> Sent {
         let all = parts.headers.get_all(header::COOKIE).iter();
@@ -76,7 +82,8 @@ impl SessionCookie {
         self.header("", 0)
     }
 
-    fn header(&self, value: &str, max_age: i64) -> Option<HeaderValue> {
+    /// The header that stores a value for so many seconds.
+    pub(crate) fn header(&self, value: &str, max_age: i64) -> Option<HeaderValue> {
         let secure = if self.secure { "; Secure" } else { "" };
         let name = &self.name;
         let text =

@@ -183,6 +183,7 @@ impl From<Refusal> for Failure {
             Refusal::CodeNotValid
             | Refusal::RoleNotGiven
             | Refusal::AlreadyMember
+            | Refusal::NotVouched(_)
             | Refusal::LastOwner => people_refused(&refusal),
             Refusal::Withdrawn => Self::new(
                 Code::VerificationWithdrawn,

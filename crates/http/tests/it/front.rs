@@ -15,7 +15,8 @@ use sqlx::{AssertSqlSafe, PgPool};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use trueup_http::{
-    AppState, Dashboard, NoLogs, NoMail, Passwords, ReadRepair, SpendCache, Streams, router,
+    AppState, Dashboard, NoLogs, NoMail, NoProviders, Passwords, ReadRepair, SpendCache, Streams,
+    router,
 };
 use trueup_model::principal::Role;
 use trueup_model::{Clock, OrgId};
@@ -69,6 +70,7 @@ pub(crate) fn app_state(app: App, clock: &ManualClock) -> AppState {
         passwords: Passwords::new(CHEAP).unwrap(),
         mail: Arc::new(NoMail),
         logs: Arc::new(NoLogs),
+        providers: Arc::new(NoProviders),
         billing: Arc::default(),
         spend: SpendCache::default(),
         dashboard: Dashboard::default(),

@@ -23,6 +23,8 @@ mod endpoint;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod federation;
+#[cfg(test)]
 mod feed;
 #[cfg(test)]
 mod flood;

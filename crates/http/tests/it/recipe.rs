@@ -221,6 +221,13 @@ pub(crate) const RECIPES: &[Recipe] = &[
         json!({"code": "nobody's code", "email": "nobody@example.com", "name": "Nobody",
                "password": "a long and unusual sentence"})
     }),
+    signs("session_start_with_provider").with(|| json!({"email": "nobody@example.com"})),
+    signs("session_create_with_provider").with(|| json!({"state": "none", "code": "none"})),
+    needs("provider_list", &[ManageMembers]),
+    needs("provider_get", &[ManageMembers]),
+    needs("provider_put", &[ManageMembers]).with(provider).declares(),
+    needs("provider_check", &[ManageMembers]),
+    needs("provider_delete", &[ManageMembers]),
     reads("member_list").orgless(),
     needs("member_put", &[ManageMembers]).with(|| json!({"role": "developer"})).orgless(),
     needs("member_delete", &[ManageMembers]).orgless(),
@@ -270,6 +277,11 @@ fn template() -> Value {
     json!({"name": "bot", "version": 1, "summary": "A chat bot.", "spec": {
         "workload": "deployment", "image": "bot:1", "replicas": 1,
         "resources": {"cpu_millis": 100, "memory_mib": 64}}})
+}
+
+fn provider() -> Value {
+    json!({"issuer": "https://id.example.com", "client_id": "trueup", "client_secret": "old",
+           "domains": ["example.com"], "groups": [{"group": "platform", "role": "developer"}]})
 }
 
 fn value() -> Value {
@@ -376,6 +388,9 @@ async fn things(front: &Front) -> Vec<Thing> {
     assert_eq!(bound.status, 200, "{}", bound.text());
     let invited = json!({"email": "invited@example.com", "role": "viewer"});
     let invitation = id(front.post("/v1/invitations").json(&invited).send().await.json());
+    let declared = front.put("/v1/providers/okta").json(&provider()).send().await;
+    assert_eq!(declared.status, 200, "{}", declared.text());
+    let provider = id(declared.json());
     let cluster = front.get("/v1/clusters/test").send().await.json();
     let preview = front.post(&format!("{WEB}/preview-requests")).json(&web("nginx:3")).send().await;
     let preview = id(preview.json());
@@ -413,6 +428,7 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("token", "spare", id(token)),
         ("member", "spare@example.com", member),
         ("invitation", &invitation, invitation.clone()),
+        ("provider", "okta", provider),
         ("org", "acme", id(org)),
         ("cluster", "test", id(cluster)),
         ("variable", "PLAIN", "PLAIN".to_owned()),

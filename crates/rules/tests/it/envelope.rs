@@ -1,7 +1,8 @@
 //! Ciphertexts decrypt only with the right key and at the right place (S42).
 
-use trueup_model::id::{OrgId, ProjectId, ServiceId};
+use trueup_model::id::{IdentityId, OrgId, ProjectId, ProviderId, ServiceId};
 use trueup_model::order::SecretValue;
+use trueup_model::provider::{CredentialKind, EncryptedCredential};
 use trueup_model::secret::{EncryptedSecret, Place, WrappedKey};
 use trueup_model::variable::Scope;
 use trueup_rules::envelope::{Entropy, EnvelopeError, Keyring, SharedKeyring};
@@ -192,4 +193,31 @@ fn key_that_appears_is_used_at_once_and_the_others_stay() {
     // A file that is gone does not make anything unreadable while the process runs.
     shared.update(keys());
     assert_eq!(shared.current(), rotated);
+}
+
+/// A credential of a provider opens for that provider alone, and is no secret of a service.
+#[test]
+fn a_credential_moved_to_another_owner_is_not_decrypted() {
+    let id = Uuid::from_u128(5);
+    let kind = CredentialKind::ClientSecret(ProviderId::from_uuid(id));
+    let (org, org_key) = (given::org(), org_key(&keys(), given::org(), 9));
+    let value = SecretValue::new(VALUE.to_owned());
+    let encryptor = keys().encryptor();
+    let sealed = encryptor.seal_credential(org, &org_key, kind, &value, Entropy([3; 12])).unwrap();
+    let of = |kind, org| {
+        let (sealed, org_key) = (sealed.clone(), Some(org_key.clone()));
+        keys().decryptor().open_credential(&EncryptedCredential { org, kind, sealed, org_key })
+    };
+    assert_eq!(of(kind, org).unwrap().reveal(), VALUE);
+    let other = ProviderId::from_uuid(Uuid::from_u128(6));
+    for elsewhere in [
+        CredentialKind::ClientSecret(other),
+        CredentialKind::RefreshToken(IdentityId::from_uuid(id)),
+    ] {
+        assert_eq!(of(elsewhere, org), Err(EnvelopeError::DoesNotOpen), "{elsewhere:?}");
+    }
+    let theirs = OrgId::from_uuid(Uuid::from_u128(99));
+    assert_eq!(of(kind, theirs), Err(EnvelopeError::DoesNotOpen));
+    let gone = EncryptedCredential { org, kind, sealed, org_key: None };
+    assert_eq!(keys().decryptor().open_credential(&gone), Err(EnvelopeError::NoOrgKey));
 }

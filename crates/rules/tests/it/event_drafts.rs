@@ -10,7 +10,7 @@ use trueup_model::event::{
     ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
     DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
     DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, IdentityEnded, IdentityLinked, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, ProviderAnswers, ProviderChanged, ProviderCheckRequested, ProviderDeleted, ProviderDomainVerified, ProviderSignInRefused, ProviderUnavailable, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
 use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
@@ -18,6 +18,7 @@ use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::money::Currency;
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
+use trueup_model::provider::{GroupRole, IdentityEnd};
 use trueup_model::quota::Amounts;
 use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unproven};
 use trueup_model::report::{ObjectChange, Outcome, Report};
@@ -338,6 +339,54 @@ fn a_forced_deletion_emits_no_verified_absence() {
     assert_eq!(line(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
 }
 
+/// The facts about identity providers, after those about invitations.
+fn after_federation(fact: &Fact) -> Option<Fact> {
+    let provider = trueup_model::id::ProviderId::from_uuid(uuid::Uuid::from_u128(10));
+    let identity = trueup_model::id::IdentityId::from_uuid(uuid::Uuid::from_u128(11));
+    let user = trueup_model::UserId::from_uuid(uuid::Uuid::from_u128(8));
+    let (principal, why) = ("owner".to_owned(), "no answer within 8 seconds".to_owned());
+    Some(if matches!(fact, Fact::InvitationRevoked(_)) {
+        Fact::ProviderChanged(ProviderChanged {
+            provider,
+            name: "okta".to_owned(),
+            issuer: "https://id.example.com".to_owned(),
+            groups: vec![GroupRole { group: "platform".to_owned(), role: Role::Developer }],
+            enabled: true,
+            principal,
+        })
+    } else if matches!(fact, Fact::ProviderChanged(_)) {
+        Fact::ProviderDeleted(ProviderDeleted { provider, principal })
+    } else if matches!(fact, Fact::ProviderDeleted(_)) {
+        Fact::ProviderCheckRequested(ProviderCheckRequested { provider, principal })
+    } else if matches!(fact, Fact::ProviderCheckRequested(_)) {
+        let host = "example.com".to_owned();
+        Fact::ProviderDomainVerified(ProviderDomainVerified { provider, host })
+    } else if matches!(fact, Fact::ProviderDomainVerified(_)) {
+        Fact::ProviderUnavailable(ProviderUnavailable { provider, why })
+    } else if matches!(fact, Fact::ProviderUnavailable(_)) {
+        Fact::ProviderAnswers(ProviderAnswers { provider })
+    } else if matches!(fact, Fact::ProviderAnswers(_)) {
+        Fact::ProviderSignInRefused(ProviderSignInRefused { provider, why })
+    } else if matches!(fact, Fact::ProviderSignInRefused(_)) {
+        Fact::IdentityLinked(IdentityLinked { identity, provider, user })
+    } else if matches!(fact, Fact::IdentityLinked(_)) {
+        Fact::IdentityEnded(IdentityEnded {
+            identity,
+            provider,
+            user,
+            reason: IdentityEnd::Refused,
+            evidence: "it answered invalid_grant".to_owned(),
+        })
+    } else {
+        Fact::PlanChanged(PlanChanged {
+            plan: "small".parse().expect("a name"),
+            retired: false,
+            principal,
+            price: None,
+        })
+    })
+}
+
 /// The fact after this one: a fact that is added to the model must be added here.
 #[expect(clippy::too_many_lines, reason = "a table with a row for each fact")]
 fn after(fact: &Fact) -> Option<Fact> {
@@ -440,12 +489,16 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::InvitationCreated(_) => {
             Fact::InvitationRevoked(InvitationRevoked { invitation, principal })
         }
-        Fact::InvitationRevoked(_) => Fact::PlanChanged(PlanChanged {
-            plan: "small".parse().expect("a name"),
-            retired: false,
-            principal,
-            price: None,
-        }),
+        Fact::InvitationRevoked(_)
+        | Fact::ProviderChanged(_)
+        | Fact::ProviderDeleted(_)
+        | Fact::ProviderCheckRequested(_)
+        | Fact::ProviderDomainVerified(_)
+        | Fact::ProviderUnavailable(_)
+        | Fact::ProviderAnswers(_)
+        | Fact::ProviderSignInRefused(_)
+        | Fact::IdentityLinked(_)
+        | Fact::IdentityEnded(_) => return after_federation(fact),
         Fact::PlanChanged(_) => Fact::RoutingChanged(RoutingChanged {
             cluster: "local".to_owned(),
             routing: crate::domains::with_gateway(),

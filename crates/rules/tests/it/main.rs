@@ -34,6 +34,8 @@ mod envelope;
 mod event_drafts;
 mod event_findings;
 mod exact;
+#[cfg(test)]
+mod federation;
 mod forbidden;
 mod former;
 mod frozen;

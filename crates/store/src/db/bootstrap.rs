@@ -44,6 +44,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (29, "org_limits", include_str!("../../migrations/0029_org_limits.sql")),
     (30, "bindings", include_str!("../../migrations/0030_bindings.sql")),
     (31, "capacity", include_str!("../../migrations/0031_capacity.sql")),
+    (32, "providers", include_str!("../../migrations/0032_providers.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

@@ -100,7 +100,7 @@ async fn remove(mut write: Write<'_>, wanted: &str) -> Result<Member, Refusal> {
 }
 
 /// Revokes the tokens that a user created in the org.
-async fn revoke_tokens(write: &mut Write<'_>, user: UserId) -> Result<(), Refusal> {
+pub(super) async fn revoke_tokens(write: &mut Write<'_>, user: UserId) -> Result<(), Refusal> {
     let revoked: Vec<(Uuid,)> = sqlx::query_as(
         "update tokens set revoked_at = $2 where user_id = $1 and revoked_at is null returning id",
     )

@@ -110,7 +110,7 @@ async fn store(
 }
 
 /// The org's data key, created with its first secret. Concurrent callers agree on one key.
-async fn org_key(
+pub(super) async fn org_key(
     write: &mut Write<'_>,
     org: OrgId,
     encryptor: &Encryptor,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, SignInRefused, SignedIn, SignedOut};
-use trueup_model::id::{OrgId, SessionId, UserId};
+use trueup_model::id::{IdentityId, OrgId, SessionId, UserId};
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::PrincipalId;
 use trueup_model::session::{Holder, LIFETIME, Session};
@@ -106,14 +106,26 @@ async fn begin(
     hash: &[u8],
     former: Option<SessionId>,
 ) -> Result<Session, Refusal> {
+    let session = insert(&mut write, holder, None, hash, former).await?;
+    write.finish(session).await
+}
+
+/// Begins a session in a write of the platform's org, with an event in each org that it reaches.
+pub(super) async fn insert(
+    write: &mut Write<'_>,
+    holder: PrincipalId,
+    identity: Option<IdentityId>,
+    hash: &[u8],
+    former: Option<SessionId>,
+) -> Result<Session, Refusal> {
     if let Some(former) = former {
-        revoke(&mut write, former).await?;
+        revoke(write, former).await?;
     }
     let id: SessionId = new_id(write.now);
     let expires_at = write.now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX);
     sqlx::query(
-        "insert into sessions (id, hash, user_id, token_id, created_at, used_at, expires_at)
-         values ($1, $2, $3, $4, $5, $5, $6)",
+        "insert into sessions (id, hash, user_id, token_id, identity_id, created_at, used_at, expires_at)
+         values ($1, $2, $3, $4, $7, $5, $5, $6)",
     )
     .bind(id.uuid())
     .bind(hash)
@@ -121,6 +133,7 @@ async fn begin(
     .bind(holder.token().map(|token| token.uuid()))
     .bind(sql(write.now))
     .bind(sql(expires_at))
+    .bind(identity.map(IdentityId::uuid))
     .execute(&mut *write.tx)
     .await?;
     let session = begun(&mut write.tx, hash, write.now).await?;
@@ -131,7 +144,7 @@ async fn begin(
         let principal = write.principal();
         write.record(Fact::SignedIn(SignedIn { session: id, principal })).await?;
     }
-    write.finish(session).await
+    Ok(session)
 }
 
 async fn end(mut write: Write<'_>, session: &Session) -> Result<(), Refusal> {

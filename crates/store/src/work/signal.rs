@@ -17,11 +17,14 @@ pub enum Notification {
     Freeze,
     /// A DNS check of a domain was requested.
     DomainCheck,
+    /// A check of an identity provider was requested.
+    ProviderCheck,
 }
 
 impl Notification {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Wake, Self::Seal, Self::Freeze, Self::DomainCheck];
+    pub const ALL: [Self; 5] =
+        [Self::Wake, Self::Seal, Self::Freeze, Self::DomainCheck, Self::ProviderCheck];
 
     /// The name in the NOTIFY payload.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Notification {
             Self::Seal => "seal",
             Self::Freeze => "freeze",
             Self::DomainCheck => "domain_check",
+            Self::ProviderCheck => "provider_check",
         }
     }
 }
@@ -41,6 +45,7 @@ pub struct Counts {
     seals: u64,
     freezes: u64,
     domain_checks: u64,
+    provider_checks: u64,
 }
 
 impl Counts {
@@ -50,6 +55,7 @@ impl Counts {
             Notification::Seal => &mut self.seals,
             Notification::Freeze => &mut self.freezes,
             Notification::DomainCheck => &mut self.domain_checks,
+            Notification::ProviderCheck => &mut self.provider_checks,
         };
         *count = count.wrapping_add(1);
     }
@@ -61,6 +67,7 @@ impl Counts {
             Notification::Seal => self.seals != earlier.seals,
             Notification::Freeze => self.freezes != earlier.freezes,
             Notification::DomainCheck => self.domain_checks != earlier.domain_checks,
+            Notification::ProviderCheck => self.provider_checks != earlier.provider_checks,
         })
     }
 }
@@ -71,6 +78,7 @@ pub struct Signals {
     wakes: Arc<Notify>,
     events: Arc<Notify>,
     domain_checks: Arc<Notify>,
+    provider_checks: Arc<Notify>,
     seals: watch::Sender<u64>,
     freezes: watch::Sender<u64>,
     /// Commits of this process: only these are sent to other processes.
@@ -83,6 +91,7 @@ impl Default for Signals {
             wakes: Arc::default(),
             events: Arc::default(),
             domain_checks: Arc::default(),
+            provider_checks: Arc::default(),
             seals: watch::Sender::new(0),
             freezes: watch::Sender::new(0),
             own: watch::Sender::new(Counts::default()),
@@ -116,6 +125,11 @@ impl Signals {
         self.publish(Notification::DomainCheck);
     }
 
+    /// A check of an identity provider was requested.
+    pub fn provider_check(&self) {
+        self.publish(Notification::ProviderCheck);
+    }
+
     /// Signals a commit of this process, to this and to other processes.
     fn publish(&self, notification: Notification) {
         self.own.send_modify(|own| own.add(notification));
@@ -131,6 +145,7 @@ impl Signals {
                 self.freezes.send_modify(|count| *count = count.wrapping_add(1))
             }
             Notification::DomainCheck => self.domain_checks.notify_one(),
+            Notification::ProviderCheck => self.provider_checks.notify_one(),
         }
     }
 
@@ -154,6 +169,11 @@ impl Signals {
     /// Completes once a DNS check was requested since the last call.
     pub async fn domain_check_requested(&self) {
         self.domain_checks.notified().await;
+    }
+
+    /// Completes once a check of an identity provider was requested since the last call.
+    pub async fn provider_check_requested(&self) {
+        self.provider_checks.notified().await;
     }
 
     /// Completes once an event was recorded since the last call.

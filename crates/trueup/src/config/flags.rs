@@ -43,6 +43,9 @@ pub(crate) struct Flags {
     /// given more than once)
     #[arg(long, env = "TRUEUP_DNS_SERVER", value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) dns_server: Vec<String>,
+    /// Accept identity providers in private networks, and without TLS on this machine
+    #[arg(long, env = "TRUEUP_ALLOW_PRIVATE_PROVIDERS")]
+    pub(crate) allow_private_providers: bool,
     /// Start without the demo projects and services
     #[arg(long)]
     pub(crate) no_demo: bool,

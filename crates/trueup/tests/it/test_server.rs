@@ -21,8 +21,8 @@ use trueup_api::event::{EventFilter, EventPage};
 use trueup_api::project::ProjectManifest;
 use trueup_control::{Metrics, Sealer};
 use trueup_http::{
-    AppState, Dashboard, Limits, Listener, NoLogs, NoMail, Passwords, ReadRepair, SpendCache,
-    Streams, TrustedProxies, router, serve,
+    AppState, Dashboard, Limits, Listener, NoLogs, NoMail, NoProviders, Passwords, ReadRepair,
+    SpendCache, Streams, TrustedProxies, router, serve,
 };
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -100,6 +100,7 @@ impl TestServer {
             passwords: Passwords::new(CHEAP).unwrap(),
             mail: Arc::new(NoMail),
             logs: Arc::new(NoLogs),
+            providers: Arc::new(NoProviders),
             billing: Arc::default(),
             spend: SpendCache::default(),
             dashboard: Dashboard::default(),

@@ -29,15 +29,25 @@ export async function acceptInvitation(body: { code: string; name?: string; pass
   return post("/v1/invitations/accept", body);
 }
 
+/** Where to sign in with the provider of an address. The cookie that comes with it ties the sign-in to this browser. */
+export async function startWithProvider(email: string): Promise<string> {
+  return (await post<{ url: string }>("/v1/session/provider/start", { email })).url;
+}
+
+/** Ends a sign-in with what the provider gave this browser to bring back. */
+export async function signInWithProvider(body: { state: string; code: string; iss?: string }): Promise<Session> {
+  return post("/v1/session/provider", body);
+}
+
 export async function signOut(): Promise<void> {
   const response = await send(new Request("/v1/session", { method: "DELETE" }));
   if (!response.ok && response.status !== 401) throw await problemOf(response);
 }
 
-async function post(path: string, body: unknown): Promise<Session> {
+async function post<T = Session>(path: string, body: unknown): Promise<T> {
   const headers = { "content-type": "application/json" };
   const request = new Request(path, { method: "POST", headers, body: JSON.stringify(body) });
   const response = await send(request);
   if (!response.ok) throw await problemOf(response);
-  return (await response.json()) as Session;
+  return (await response.json()) as T;
 }

@@ -29,6 +29,7 @@ export type Session = Schemas["Session"];
 export type Member = Schemas["Member"];
 export type Invitation = Schemas["Invitation"];
 export type NewInvitation = Schemas["NewInvitation"];
+export type Provider = Schemas["Provider"];
 export type Budget = Schemas["Budget"];
 export type CostReport = Schemas["CostReport"];
 export type Overview = Schemas["Overview"];

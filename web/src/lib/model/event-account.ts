@@ -5,7 +5,7 @@ import { money } from "./money";
 import type { Role } from "./status";
 
 export function account(data: EventData): Sentence | undefined {
-  return people(data) ?? billing(data);
+  return people(data) ?? providers(data) ?? billing(data);
 }
 
 function say(role: Role | "strong", what: string, detail: string): Sentence {
@@ -34,6 +34,31 @@ function people(data: EventData): Sentence | undefined {
       return say("strong", "invited", `${data.invitation} as ${data.role}`);
     case "InvitationRevoked":
       return say("strong", "invitation revoked", data.invitation);
+    default:
+      return undefined;
+  }
+}
+
+function providers(data: EventData): Sentence | undefined {
+  switch (data.type) {
+    case "ProviderChanged":
+      return say("strong", "provider declared", `${data.name} at ${data.issuer}`);
+    case "ProviderDeleted":
+      return say("strong", "provider deleted", data.provider);
+    case "ProviderCheckRequested":
+      return say("neutral", "check requested", data.provider);
+    case "ProviderDomainVerified":
+      return say("good", "domain proved", `${data.host} of ${data.provider}`);
+    case "ProviderUnavailable":
+      return say("bad", "provider is away", `${data.provider}: ${data.why}`);
+    case "ProviderAnswers":
+      return say("good", "provider answers", data.provider);
+    case "ProviderSignInRefused":
+      return say("warn", "sign-in refused", `${data.provider}: ${data.why}`);
+    case "IdentityLinked":
+      return say("neutral", "vouched for", `${data.user} by ${data.provider}`);
+    case "IdentityEnded":
+      return say("strong", "no longer vouched for", `${data.user} by ${data.provider}: ${data.reason} (${data.evidence})`);
     default:
       return undefined;
   }
