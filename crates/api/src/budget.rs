@@ -61,6 +61,37 @@ impl Client {
         self.get("/v1/budget").await
     }
 
+    /// The budget of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_budget_get(&self, project: &str) -> Result<Budget, ClientError> {
+        self.get(&format!("/v1/projects/{project}/budget")).await
+    }
+
+    /// Sets the budget of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_budget_put(
+        &self,
+        project: &str,
+        body: &BudgetBody,
+    ) -> Result<Budget, ClientError> {
+        let (_, budget) = self.put(&format!("/v1/projects/{project}/budget"), body).await?;
+        Ok(budget)
+    }
+
+    /// Removes the budget of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_budget_delete(&self, project: &str) -> Result<Budget, ClientError> {
+        let path = format!("/v1/projects/{project}/budget");
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
+        self.body(response, &path).await
+    }
+
     /// Sets the budget of the org.
     ///
     /// # Errors

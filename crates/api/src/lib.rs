@@ -43,6 +43,7 @@ pub mod secret;
 pub mod service;
 pub mod session;
 pub mod setup;
+pub mod subscription;
 pub mod template;
 pub mod token;
 pub mod transition;

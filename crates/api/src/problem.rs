@@ -128,6 +128,10 @@ pub enum Code {
     #[serde(rename = "TU1402")]
     #[strum(serialize = "TU1402", message = "Budget exceeded", props(status = 409))]
     OverSpending,
+    /// The org pays in advance, and has no balance left.
+    #[serde(rename = "TU1403")]
+    #[strum(serialize = "TU1403", message = "No balance left", props(status = 409))]
+    NoBalance,
     /// The limit of open streams is reached.
     #[serde(rename = "TU1501")]
     #[strum(serialize = "TU1501", message = "Too many open streams", props(status = 429))]

@@ -1,5 +1,6 @@
 //! Quotas: wire types and client methods.
 
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use trueup_model::quota as model;
 use utoipa::ToSchema;
@@ -62,6 +63,9 @@ pub struct Quota {
     pub used: model::Amounts,
     /// What is left.
     pub left: model::Amounts,
+    /// Where the limit comes from: every org's default, an operator, or the subscription.
+    #[serde(default)]
+    pub source: model::LimitSource,
 }
 
 impl Client {
@@ -80,5 +84,36 @@ impl Client {
     pub async fn quota_put(&self, limit: &Amounts) -> Result<Quota, ClientError> {
         let (_, quota) = self.put("/v1/quota", limit).await?;
         Ok(quota)
+    }
+
+    /// The quota of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_quota_get(&self, project: &str) -> Result<Quota, ClientError> {
+        self.get(&format!("/v1/projects/{project}/quota")).await
+    }
+
+    /// Sets the quota of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_quota_put(
+        &self,
+        project: &str,
+        limit: &Amounts,
+    ) -> Result<Quota, ClientError> {
+        let (_, quota) = self.put(&format!("/v1/projects/{project}/quota"), limit).await?;
+        Ok(quota)
+    }
+
+    /// Removes the quota of a project.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn project_quota_delete(&self, project: &str) -> Result<Quota, ClientError> {
+        let path = format!("/v1/projects/{project}/quota");
+        let response = self.send(self.request(Method::DELETE, &path), &path).await?;
+        self.body(response, &path).await
     }
 }

@@ -32,6 +32,9 @@ pub const MAX_MEMORY_MIB: u32 = 16 << 20;
 /// The most GPUs of a plan: as many as the number holds.
 pub const MAX_GPUS: u32 = u32::MAX;
 
+/// The most units that an offer includes of an item.
+pub const MAX_INCLUDED: i64 = 1_000_000_000_000_000;
+
 /// The most credit that is granted at once: a million of the currency's unit. More is a mistake.
 pub const MAX_CREDIT: i64 = 1_000_000_000_000;
 
@@ -108,6 +111,16 @@ schemas! {
     LedgerPosition => integer(0, i64::MAX);
     /// For how many minutes sessions outlive the last confirmation by their identity provider.
     OutageMinutes => integer(5, 1440);
+    /// What has a price: `pod:PLAN`, `disk_gib:PLAN` or a meter.
+    ItemName => text("^(?:(?:pod|disk_gib):(?!(?:default|trueup)$)(?!kube-)[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?|pod_seconds|cpu_milli_seconds|memory_mib_seconds|gpu_seconds|disk_gib_seconds|egress_bytes)$", 3, 60);
+    /// Units that an offer includes.
+    IncludedAmount => integer(0, MAX_INCLUDED);
+    /// The number of units that a price is for.
+    UnitCount => integer(1, i64::MAX);
+    /// Millionths that are taken off a price.
+    DiscountPpm => integer(1, 1_000_000);
+    /// A version of an offer.
+    OfferVersion => integer(1, i64::from(i32::MAX));
     /// A percentage.
     Percent => integer(1, 100);
     /// The name of a Kubernetes object.

@@ -36,12 +36,14 @@ pub mod operation;
 pub mod org;
 pub mod plan;
 pub mod provider;
+pub mod quota;
 pub mod receipt;
 pub mod run;
 pub mod secret;
 pub mod services;
 pub mod session;
 pub mod status;
+pub mod subscription;
 pub mod template;
 pub mod token;
 pub mod variable;
@@ -90,6 +92,8 @@ pub enum Command {
     Approve(drift::ApproveArgs),
     Conflicts(conflicts::Args),
     Cost(cost::Args),
+    Subscription(subscription::Args),
+    Quota(quota::Args),
     Invoice(invoice::Args),
     Credit(credit::Args),
     Ledger(ledger::Args),
@@ -161,6 +165,8 @@ pub async fn run(command: Command, context: &Context) -> anyhow::Result<Exit> {
         Command::Drift(args) => Box::pin(drift::run(args, context)).await?,
         Command::Approve(args) => Box::pin(drift::approve(args, context)).await?,
         Command::Conflicts(args) => Box::pin(conflicts::run(args, context)).await?,
+        Command::Subscription(args) => Box::pin(subscription::run(args, context)).await?,
+        Command::Quota(args) => Box::pin(quota::run(args, context)).await?,
         Command::Cost(args) => Box::pin(cost::run(args, context)).await?,
         Command::Invoice(args) => Box::pin(invoice::run(args, context)).await?,
         Command::Credit(args) => Box::pin(credit::run(args, context)).await?,

@@ -1,5 +1,5 @@
-//! The accruer: posts usage to the ledger of each org, at regular intervals, and pauses the services of an
-//! org whose budget is spent.
+//! The accruer: posts usage to the ledger of each org, at regular intervals, applies the limits of
+//! subscriptions that begin, and pauses the services of an org whose budget or balance is spent.
 //!
 //! Every replica runs one. The lock of an org's ledger orders them, and an entry is the difference
 //! to what is posted, so nothing is posted twice.
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use trueup_model::billing::BillingSettings;
-use trueup_model::{Clock, OrgId};
+use trueup_model::{Clock, OrgId, ProjectId};
 use trueup_store::door::Refusal;
 use trueup_store::{App, Error, Signals, Worker};
 
@@ -44,9 +44,9 @@ impl Accruer {
         }
     }
 
-    /// Pauses every running service of an org whose budget is spent.
-    async fn pause_all(&self, org: OrgId) -> Result<(), Error> {
-        let running = within(&*self.clock, self.worker.running_services(org)).await?;
+    /// Pauses every running service of an org, or of a project, whose budget is spent.
+    async fn pause_all(&self, org: OrgId, of: Option<ProjectId>) -> Result<(), Error> {
+        let running = within(&*self.clock, self.worker.running_services(org, of)).await?;
         for (project, service) in running {
             let now = self.clock.now();
             // Boxed: the future of a write is large.
@@ -66,14 +66,19 @@ impl Accruer {
         let every = SignedDuration::try_from(self.settings.accrue_every).unwrap_or_default();
         let now = self.clock.now();
         let due = now.saturating_sub(every).unwrap_or(now);
+        for org in within(&*self.clock, self.worker.orgs_to_limit(now)).await? {
+            if within(&*self.clock, self.worker.apply_limits(org, now)).await? {
+                self.signals.event();
+            }
+        }
         let orgs = within(&*self.clock, self.worker.orgs_to_accrue(due)).await?;
         for org in orgs {
             let posted = self.worker.accrue(org, &self.settings, self.clock.now());
             match within(&*self.clock, posted).await {
                 Ok(accrued) => {
                     tracing::debug!(%org, entries = accrued.entries, "usage posted");
-                    if accrued.is_spent {
-                        self.pause_all(org).await?;
+                    for scope in accrued.paused {
+                        self.pause_all(org, scope).await?;
                     }
                 }
                 Err(error) => tracing::error!(%org, %error, "the usage of an org is not posted"),

@@ -6,7 +6,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 use trueup_api::budget::{self as api, BudgetBody, Limit};
 use trueup_api::preview::OrPreview;
-use trueup_api::schema::MAX_CREDIT;
+use trueup_api::schema::{MAX_CREDIT, ProjectKey};
 use trueup_model::OrgId;
 use trueup_model::budget::{AtLimit, Budget};
 use trueup_model::money::{Currency, Money, ParseCurrencyError};
@@ -18,6 +18,7 @@ use trueup_store::door::BudgetRequest;
 use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
+use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::plan::money;
 use crate::write::request::{DryRun, WriteRequest};
@@ -48,7 +49,7 @@ pub(crate) async fn budget_put(
     Body(body): Body<BudgetBody>,
 ) -> Answer<Response> {
     let wanted = read(&body);
-    set(change, Some(wanted)).await
+    set(change, None, Some(wanted)).await
 }
 
 /// Removes the budget of the org.
@@ -57,15 +58,63 @@ pub(crate) async fn budget_put(
     responses((status = 200, description = "no budget is set, or a preview",
                body = OrPreview<api::Budget>)))]
 pub(crate) async fn budget_delete(change: WriteRequest) -> Answer<Response> {
-    set(change, None).await
+    set(change, None, None).await
 }
 
-async fn set(change: WriteRequest, wanted: Option<Answer<BudgetRequest>>) -> Answer<Response> {
+/// Shows the budget of a project: what is spent, what its services hold, and what is left.
+#[utoipa::path(get, path = "/v1/projects/{project}/budget", operation_id = "project_budget_get",
+    tag = "billing", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = api::Budget)))]
+pub(crate) async fn project_budget_get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<api::Budget>> {
+    caller.must(Permission::ReadBilling)?;
+    let now = state.clock.now();
+    let found = state.app.find_project_budget(caller.org, &project, &state.billing, now).await?;
+    let found = found.ok_or_else(|| Failure::not_found("project"))?;
+    Ok(Json(view(found, period_end(&state, caller.org, now).await?)))
+}
+
+/// Sets the budget of a project, next to that of its org: what would exceed either of them is refused.
+#[utoipa::path(put, path = "/v1/projects/{project}/budget", operation_id = "project_budget_put",
+    tag = "billing", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    request_body = BudgetBody,
+    responses((status = 200, description = "the budget as it is now, or a preview",
+               body = OrPreview<api::Budget>)))]
+pub(crate) async fn project_budget_put(
+    change: WriteRequest,
+    Path(project): Path<String>,
+    Body(body): Body<BudgetBody>,
+) -> Answer<Response> {
+    let wanted = read(&body);
+    set(change, Some(&project), Some(wanted)).await
+}
+
+/// Removes the budget of a project.
+#[utoipa::path(delete, path = "/v1/projects/{project}/budget", operation_id = "project_budget_delete",
+    tag = "billing", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "the project has no budget, or a preview",
+               body = OrPreview<api::Budget>)))]
+pub(crate) async fn project_budget_delete(
+    change: WriteRequest,
+    Path(project): Path<String>,
+) -> Answer<Response> {
+    set(change, Some(&project), None).await
+}
+
+async fn set(
+    change: WriteRequest,
+    project: Option<&str>,
+    wanted: Option<Answer<BudgetRequest>>,
+) -> Answer<Response> {
     change.must(Permission::ManageBilling)?;
     let wanted = wanted.transpose()?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let billing = &change.state.billing;
-    let (budget, changed) = change.app().put_budget(org, wanted, billing, &context, now).await?;
+    let (budget, changed) =
+        change.app().put_budget((org, project), wanted, billing, &context, now).await?;
     let until = period_end(&change.state, org, now).await?;
     change.done(changed, &view(budget, until))
 }

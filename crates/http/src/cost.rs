@@ -167,7 +167,7 @@ fn items(inputs: &CostInputs, parts: &BTreeMap<PartKey, PartSum>) -> Vec<ItemCos
     let view = |(item, (quantity, spent)): (&PriceItem, (i128, i64))| ItemCost {
         item: item.to_string(),
         quantity: exact(quantity),
-        unit: item.meter().unit().to_owned(),
+        unit: item.unit().to_owned(),
         spent: money(Money { micros: spent, currency: inputs.account.currency }),
     };
     sums.into_iter().map(view).collect()
@@ -189,8 +189,8 @@ fn days(inputs: &CostInputs, parts: &BTreeMap<PartKey, PartSum>) -> Vec<DayCost>
 /// Usage that should have a price. CPU, memory and GPUs are part of a plan and need none.
 fn unpriced(usage: &Unpriced) -> Option<UnpricedUsage> {
     let is_sold = match usage.item.meter() {
-        Meter::PodSeconds | Meter::DiskGibSeconds | Meter::EgressBytes => true,
-        Meter::CpuMilliSeconds | Meter::MemoryMibSeconds | Meter::GpuSeconds => false,
+        None | Some(Meter::PodSeconds | Meter::DiskGibSeconds | Meter::EgressBytes) => true,
+        Some(Meter::CpuMilliSeconds | Meter::MemoryMibSeconds | Meter::GpuSeconds) => false,
     };
     let reason = match usage.reason {
         UnpricedReason::NotSold if !is_sold => return None,
@@ -203,7 +203,7 @@ fn unpriced(usage: &Unpriced) -> Option<UnpricedUsage> {
     Some(UnpricedUsage {
         item: usage.item.to_string(),
         quantity: exact(usage.segment.quantity_micros),
-        unit: usage.item.meter().unit().to_owned(),
+        unit: usage.item.unit().to_owned(),
         reason: reason.to_owned(),
     })
 }

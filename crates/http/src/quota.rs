@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use trueup_api::preview::OrPreview;
 use trueup_api::quota::{Amounts, Quota};
+use trueup_api::schema::ProjectKey;
 use trueup_model::principal::Permission;
 use trueup_model::{quota as model, quota};
 use trueup_rules::admit::FieldError;
@@ -12,6 +13,7 @@ use trueup_rules::admit::FieldError;
 use crate::AppState;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
+use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
 use crate::write::request::{DryRun, WriteRequest};
 
@@ -37,15 +39,7 @@ pub(crate) async fn quota_put(
     Body(limit): Body<Amounts>,
 ) -> Answer<Response> {
     change.must(Permission::ManagePlatform)?;
-    let limit = quota::Amounts {
-        services: limit.services,
-        cpu_millis: limit.cpu_millis,
-        memory_mib: limit.memory_mib,
-        storage_gib: limit.storage_gib,
-        gpus: limit.gpus,
-        projects: limit.projects,
-        endpoints: limit.endpoints,
-    };
+    let limit = read(&limit);
     let negative: Vec<FieldError> = quota::Resource::ALL
         .into_iter()
         .filter(|resource| limit.get(*resource) < 0)
@@ -59,7 +53,74 @@ pub(crate) async fn quota_put(
     change.done(changed, &view(&quota))
 }
 
+/// Shows the quota of a project: its own limits, or those of its org, with what its services use.
+#[utoipa::path(get, path = "/v1/projects/{project}/quota", operation_id = "project_quota_get",
+    tag = "quotas", params(("project" = ProjectKey, Path, description = "name or id")),
+    responses((status = 200, body = Quota)))]
+pub(crate) async fn project_quota_get(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(project): Path<String>,
+) -> Answer<Json<Quota>> {
+    caller.must(Permission::Read)?;
+    let found = state.app.find_project_quota(caller.org, &project).await?;
+    Ok(Json(view(&found.ok_or_else(|| Failure::not_found("project"))?)))
+}
+
+/// Sets the quota of a project, within that of its org.
+///
+/// Existing services stay, even if they exceed it.
+#[utoipa::path(put, path = "/v1/projects/{project}/quota", operation_id = "project_quota_put",
+    tag = "quotas", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    request_body = Amounts,
+    responses((status = 200, description = "the quota as it is now, or a preview", body = OrPreview<Quota>)))]
+pub(crate) async fn project_quota_put(
+    change: WriteRequest,
+    Path(project): Path<String>,
+    Body(limit): Body<Amounts>,
+) -> Answer<Response> {
+    set_project(change, &project, Some(read(&limit))).await
+}
+
+/// Removes the quota of a project: that of its org holds.
+#[utoipa::path(delete, path = "/v1/projects/{project}/quota", operation_id = "project_quota_delete",
+    tag = "quotas", params(("project" = ProjectKey, Path, description = "name or id"), DryRun),
+    responses((status = 200, description = "the quota as it is now, or a preview", body = OrPreview<Quota>)))]
+pub(crate) async fn project_quota_delete(
+    change: WriteRequest,
+    Path(project): Path<String>,
+) -> Answer<Response> {
+    set_project(change, &project, None).await
+}
+
+async fn set_project(
+    change: WriteRequest,
+    project: &str,
+    limit: Option<quota::Amounts>,
+) -> Answer<Response> {
+    change.must(Permission::ManageProjects)?;
+    let (org, context, now) = (change.org(), change.context(), change.now());
+    let put = change.app().put_project_quota(org, project, limit, &context, now).await;
+    let (quota, changed) = put?;
+    change.done(changed, &view(&quota))
+}
+
+fn read(limit: &Amounts) -> quota::Amounts {
+    quota::Amounts {
+        services: limit.services,
+        cpu_millis: limit.cpu_millis,
+        memory_mib: limit.memory_mib,
+        storage_gib: limit.storage_gib,
+        gpus: limit.gpus,
+    }
+}
+
 /// A quota as it is shown.
 pub(crate) fn view(quota: &model::Quota) -> Quota {
-    Quota { limit: quota.limit, used: quota.used, left: quota.limit.less(quota.used) }
+    Quota {
+        limit: quota.limit,
+        used: quota.used,
+        left: quota.limit.less(quota.used),
+        source: quota.source,
+    }
 }

@@ -26,8 +26,8 @@ use crate::id::{EventId, OrgId};
 use crate::subject::Subject;
 
 pub use billing::{
-    BillingAccountChanged, BudgetChanged, BudgetReached, CreditGranted, InvoiceIssued, InvoicePaid,
-    InvoiceVoided,
+    BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached, CreditGranted,
+    InvoiceIssued, InvoicePaid, InvoiceVoided, OfferPublished, SubscriptionChanged,
 };
 pub use catalog::{PlanChanged, PublishedPrice, TemplateDeprecated, TemplatePublished};
 pub use cluster::{
@@ -292,6 +292,12 @@ pub enum Fact {
     BudgetChanged(BudgetChanged),
     /// Spending reached a share of the budget.
     BudgetReached(BudgetReached),
+    /// A version of an offer was published.
+    OfferPublished(OfferPublished),
+    /// The subscription of an org was changed.
+    SubscriptionChanged(SubscriptionChanged),
+    /// An org that pays in advance has no balance left.
+    BalanceExhausted(BalanceExhausted),
     /// An org was granted credit.
     CreditGranted(CreditGranted),
     /// An invoice was issued.

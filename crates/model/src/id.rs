@@ -81,6 +81,9 @@ pub mod noun {
     /// An amount that an org was granted.
     #[derive(Debug)]
     pub enum Credit {}
+    /// What an org subscribed to, from one change to the next.
+    #[derive(Debug)]
+    pub enum Subscription {}
     /// A person with an account.
     #[derive(Debug)]
     pub enum User {}
@@ -158,6 +161,9 @@ pub mod noun {
     impl Noun for Credit {
         const PREFIX: &'static str = "crd";
     }
+    impl Noun for Subscription {
+        const PREFIX: &'static str = "sub";
+    }
     impl Noun for User {
         const PREFIX: &'static str = "usr";
     }
@@ -216,6 +222,8 @@ pub type IntervalId = Id<noun::Interval>;
 pub type InvoiceId = Id<noun::Invoice>;
 /// The id of a credit.
 pub type CreditId = Id<noun::Credit>;
+/// The id of a subscription.
+pub type SubscriptionId = Id<noun::Subscription>;
 /// The id of a user.
 pub type UserId = Id<noun::User>;
 /// The id of a session.

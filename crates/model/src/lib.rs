@@ -23,6 +23,7 @@ mod kind;
 pub mod money;
 pub mod name;
 pub mod observation;
+pub mod offer;
 pub mod order;
 pub mod org;
 pub mod ownership;

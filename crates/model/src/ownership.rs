@@ -47,6 +47,7 @@ const fn owned(prefix: &'static str, mechanism: Mechanism, owner: &'static str) 
     Owned { prefix, mechanism, owner }
 }
 
+const BUDGET: &str = "none: changes are checked against it; the accruer pauses";
 const FREEZE: &str = "none: executors obey a freeze while it is set";
 
 /// Mutating operations.
@@ -54,6 +55,8 @@ pub const OPERATIONS: &[Owned] = &[
     owned("service_freeze", Mechanism::Direct, FREEZE),
     owned("service_unfreeze", Mechanism::Direct, FREEZE),
     owned("service_", Mechanism::Reconciler, "the executor of its cluster"),
+    owned("project_budget_", Mechanism::Direct, BUDGET),
+    owned("project_quota_", Mechanism::Direct, "none: it applies to later requests"),
     owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
     owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
@@ -71,7 +74,13 @@ pub const OPERATIONS: &[Owned] = &[
         "the executor of its cluster; the report writer frees the port",
     ),
     owned("billing_account_", Mechanism::Direct, "none: the accruer reads it"),
-    owned("budget_", Mechanism::Direct, "none: changes are checked against it; the accruer pauses"),
+    owned("offer_", Mechanism::Direct, "none: a version never changes"),
+    owned(
+        "subscription_",
+        Mechanism::Direct,
+        "none: it is read by its times; the accruer applies the limits of changes that begin later",
+    ),
+    owned("budget_", Mechanism::Direct, BUDGET),
     owned("credit_", Mechanism::Direct, "none: invoices use it"),
     owned("invoice_", Mechanism::Direct, "none: the closer issues what nobody requests"),
     owned("wake_", Mechanism::Janitor, "the driver"),
@@ -195,7 +204,7 @@ pub const LOOPS: &[Loop] = &[
         name: "accruer",
         file: "crates/control/src/accruer.rs",
         mechanism: Mechanism::Reconciler,
-        writes: "ledger entries of usage",
+        writes: "ledger entries of usage; the limits of a quota when a subscription begins",
         wakes: "every hour for each org, or as configured",
         net: "the next pass posts the whole difference",
     },

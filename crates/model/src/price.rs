@@ -34,6 +34,11 @@ pub enum PriceItem {
     },
     /// A meter, for usage without a plan and for meters that plans do not cover.
     Meter(Meter),
+    /// The fee of a subscription, by the billing period.
+    Subscription {
+        /// The offer.
+        offer: Name,
+    },
 }
 
 impl PriceItem {
@@ -55,14 +60,21 @@ impl PriceItem {
         }
     }
 
-    /// The meter that its quantity comes from.
+    /// The meter that its quantity comes from; none for a fee.
     #[must_use]
-    pub const fn meter(&self) -> Meter {
+    pub const fn meter(&self) -> Option<Meter> {
         match self {
-            Self::Pod { .. } => Meter::PodSeconds,
-            Self::DiskGib { .. } => Meter::DiskGibSeconds,
-            Self::Meter(meter) => *meter,
+            Self::Pod { .. } => Some(Meter::PodSeconds),
+            Self::DiskGib { .. } => Some(Meter::DiskGibSeconds),
+            Self::Meter(meter) => Some(*meter),
+            Self::Subscription { .. } => None,
         }
+    }
+
+    /// The unit of its quantity.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        self.meter().map_or("month", Meter::unit)
     }
 }
 
@@ -73,6 +85,7 @@ impl fmt::Display for PriceItem {
             Self::Pod { plan } => write!(f, "pod:{plan}"),
             Self::DiskGib { plan } => write!(f, "disk_gib:{plan}"),
             Self::Meter(meter) => write!(f, "{meter}"),
+            Self::Subscription { offer } => write!(f, "subscription:{offer}"),
         }
     }
 }
@@ -90,6 +103,7 @@ impl FromStr for PriceItem {
         match text.split_once(':') {
             Some(("pod", plan)) => Ok(Self::Pod { plan: name(plan)? }),
             Some(("disk_gib", plan)) => Ok(Self::DiskGib { plan: name(plan)? }),
+            Some(("subscription", offer)) => Ok(Self::Subscription { offer: name(offer)? }),
             Some(_) => Err(ParsePriceItemError),
             None => text.parse().map(Self::Meter).map_err(|_| ParsePriceItemError),
         }
@@ -261,9 +275,11 @@ mod tests {
             for plan in [None, Some(&plan)] {
                 let item = PriceItem::of(meter, plan);
                 assert_eq!(item.to_string().parse::<PriceItem>(), Ok(item.clone()));
-                assert_eq!(item.meter(), meter);
+                assert_eq!(item.meter(), Some(meter));
             }
         }
+        let fee = PriceItem::Subscription { offer: "team".parse().unwrap() };
+        assert_eq!(fee.to_string().parse::<PriceItem>(), Ok(fee));
         for bad in ["", "pod", "pod:", "pod:Small", "cpu:small", "seconds"] {
             assert_eq!(bad.parse::<PriceItem>(), Err(ParsePriceItemError), "{bad}");
         }

@@ -124,6 +124,23 @@ impl Amounts {
     }
 }
 
+/// Where the limits of a quota come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum LimitSource {
+    /// Every new org has them.
+    #[default]
+    Default,
+    /// An operator set them for this org, after its subscription began.
+    Operator,
+    /// The offer that the org subscribed to.
+    Subscription,
+    /// The project has limits of its own.
+    Project,
+}
+
 /// The limits of an org and their usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
@@ -131,6 +148,8 @@ pub struct Quota {
     pub limit: Amounts,
     /// What is allocated already.
     pub used: Amounts,
+    /// Where the limits come from.
+    pub source: LimitSource,
 }
 
 impl Quota {

@@ -11,18 +11,22 @@ pub mod credit;
 pub mod focus;
 pub mod invoice;
 pub mod line;
+pub mod offer_check;
 pub mod period;
 pub mod posting;
 pub mod price_check;
 pub mod publish;
 pub mod rounding;
 pub mod scheme;
+pub mod subscription;
 mod window;
 
 use std::collections::BTreeMap;
 
 use trueup_model::OrgId;
+use trueup_model::id::SubscriptionId;
 use trueup_model::money::Currency;
+use trueup_model::offer::Subscription;
 use trueup_model::price::{Discount, PriceItem, PriceVersion};
 use trueup_model::usage::{Delivery, EvidenceHash, Span, UsageInterval};
 
@@ -55,6 +59,8 @@ pub struct PriceList<'a> {
     pub versions: &'a [PriceVersion],
     /// The discounts.
     pub discounts: &'a [Discount],
+    /// What the org subscribed to, as [`subscription::timeline`] says.
+    pub subscriptions: &'a [Subscription],
 }
 
 /// The result of rating.
@@ -100,13 +106,16 @@ pub fn rate(
     prices: &PriceList<'_>,
     intervals: &[UsageInterval],
 ) -> Result<Rated, NotComputable> {
-    let mut rated = Rated::default();
+    let mut rated =
+        Rated { lines: subscription::fees(terms, prices.subscriptions)?, unpriced: Vec::new() };
     for ((item, class), usage) in by_item(terms, intervals) {
         let mut lines: Vec<Line> = Vec::new();
         let mut minimum_micros = 0;
-        // The units of the period so far: included units and tiers count from its beginning, also
-        // when the price changes.
+        // The units of the period so far: included units of a price and tiers count from its
+        // beginning, also when the price changes.
         let mut before: i128 = 0;
+        // What is left of the units that each subscription includes.
+        let mut left: BTreeMap<SubscriptionId, i128> = BTreeMap::new();
         for window in windows(terms, prices, &item) {
             let segments = segments(&usage, window.span);
             if segments.is_empty() {
@@ -118,9 +127,14 @@ pub fn rate(
                 rated.unpriced.extend(segments.into_iter().map(unpriced));
                 continue;
             };
-            let priced = line::Priced { version, discount, span: window.span };
+            let included = include(terms, window.subscription, &item, &mut left)?;
+            let priced = line::Priced { version, discount, span: window.span, included };
             let line = Line::new(terms, class, &priced, before, segments)?;
-            before = before.saturating_add(line.quantity_micros);
+            if let Some((subscription, units)) = included {
+                left.insert(subscription, units.saturating_sub(line.included_micros));
+            }
+            let counted = line.quantity_micros.saturating_sub(line.included_micros);
+            before = before.saturating_add(counted);
             minimum_micros = version.scheme.minimum_micros;
             lines.push(line);
         }
@@ -133,6 +147,22 @@ pub fn rate(
         rated.lines.append(&mut lines);
     }
     Ok(rated)
+}
+
+/// What is left of the units that a subscription includes of an item, in its part of the period.
+fn include(
+    terms: &Terms,
+    held: Option<&Subscription>,
+    item: &PriceItem,
+    left: &mut BTreeMap<SubscriptionId, i128>,
+) -> Result<Option<(SubscriptionId, i128)>, NotComputable> {
+    let Some(held) = held else { return Ok(None) };
+    let Some(part) = subscription::part(held, terms.period) else { return Ok(None) };
+    let units = match left.get(&held.id) {
+        Some(units) => *units,
+        None => subscription::included(&held.offer, item, part, terms.period)?.unwrap_or(0),
+    };
+    Ok(Some((held.id, units)))
 }
 
 type ByItem<'a> = BTreeMap<(PriceItem, LineClass), Vec<&'a UsageInterval>>;

@@ -1,20 +1,23 @@
 //! Billing: the account of an org, and everything that its costs are computed from.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sqlx::Row;
 use trueup_model::billing::{BillingAccount, BillingSettings};
 use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::money::Currency;
-use trueup_model::price::PriceVersion;
+use trueup_model::offer::Subscription;
+use trueup_model::price::{Discount, PriceVersion};
 use trueup_model::usage::Span;
+use trueup_rules::rate::line::LineClass;
 use trueup_rules::rate::period::month;
 use trueup_rules::rate::rounding::minor_unit;
-use trueup_rules::rate::{NotComputable, PriceList, Rated, Terms, rate};
+use trueup_rules::rate::subscription::timeline;
+use trueup_rules::rate::{NotComputable, PriceList, Rated, Terms, rate, subscription as held};
 
 use crate::db::pool::Tx;
 use crate::db::row::read;
 use crate::usage::{self, Heard, OrgUsage};
-use crate::{App, Error, price};
+use crate::{App, Error, price, subscription};
 
 /// A service with the names that people know it by, deleted ones included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +41,12 @@ pub struct CostInputs {
     pub period: Span,
     /// What was used in it.
     pub usage: OrgUsage,
-    /// The prices.
+    /// The prices, with those of the org's subscriptions.
     pub prices: Vec<PriceVersion>,
+    /// The discounts of the org's subscriptions.
+    pub discounts: Vec<Discount>,
+    /// What the org subscribed to, in order of time.
+    pub subscriptions: Vec<Subscription>,
     /// The services that usage belongs to.
     pub services: Vec<SoldService>,
 }
@@ -62,8 +69,44 @@ impl CostInputs {
     /// # Errors
     /// A price is for zero units, or an amount is too large.
     pub fn rate(&self, charge_simulated: bool) -> Result<Rated, NotComputable> {
-        let prices = PriceList { versions: &self.prices, discounts: &[] };
+        let prices = PriceList {
+            versions: &self.prices,
+            discounts: &self.discounts,
+            subscriptions: &self.subscriptions,
+        };
         rate(&self.terms(charge_simulated), &prices, &self.usage.intervals)
+    }
+
+    /// What the org is charged for the usage.
+    ///
+    /// # Errors
+    /// A price is for zero units, or an amount is too large.
+    pub fn charged(&self, charge_simulated: bool) -> Result<i64, NotComputable> {
+        let rated = self.rate(charge_simulated)?;
+        let charged = rated.lines.iter().filter(|line| line.key.class == LineClass::Charged);
+        Ok(charged.fold(0, |sum, line| sum.saturating_add(line.value_micros)))
+    }
+
+    /// Everything that runs now, running through a whole period.
+    #[must_use]
+    pub(crate) fn running_in(&self, period: Span) -> Self {
+        let mut later = Self { period, ..self.clone() };
+        later.usage.intervals.retain(|interval| interval.growing);
+        for interval in &mut later.usage.intervals {
+            interval.span = period;
+        }
+        later
+    }
+
+    /// The same under another subscription, or under none.
+    #[must_use]
+    pub(crate) fn subscribed(mut self, to: Option<Subscription>) -> Self {
+        let is_of_offer = |version: &PriceVersion| version.org.is_some();
+        self.prices.retain(|version| !is_of_offer(version));
+        self.subscriptions = to.into_iter().collect();
+        self.prices.extend(held::prices(&self.subscriptions));
+        self.discounts = held::discounts(&self.subscriptions).collect();
+        self
     }
 }
 
@@ -94,27 +137,49 @@ impl App {
         let mut tx = self.begin(org).await?;
         let account = account(&mut tx, org, settings.currency).await?;
         let heard = usage::watermarks(&mut *tx, None).await?;
-        inputs(&mut tx, org, account, around, &heard).await
+        inputs(&mut tx, org, account, around, &heard, None).await
     }
 }
 
-/// What the costs of the period around a moment are computed from, as far as sources were heard.
+/// What the costs of the period around a moment are computed from, as far as sources were heard, and by
+/// the subscriptions that were recorded by a moment.
 pub(crate) async fn inputs(
     tx: &mut Tx,
     org: OrgId,
     account: BillingAccount,
     around: Timestamp,
     heard: &Heard,
+    recorded_by: Option<Timestamp>,
 ) -> Result<CostInputs, Error> {
     let period = month(&account.zone(), around).unwrap_or(Span { from: around, until: around });
+    let subscriptions = timeline(&subscription::recorded(tx, org).await?, recorded_by);
+    let mut prices = price::for_org(tx, org).await?;
+    prices.extend(held::prices(&subscriptions));
     Ok(CostInputs {
         org,
         period,
         usage: usage::of_org(tx, org, period, heard).await?,
-        prices: price::for_org(tx, org).await?,
+        discounts: held::discounts(&subscriptions).collect(),
+        prices,
+        subscriptions,
         services: services(tx, org).await?,
         account,
     })
+}
+
+/// The next moment that Postgres can store.
+pub(crate) fn just_after(at: Timestamp) -> Timestamp {
+    at.checked_add(SignedDuration::from_micros(1)).unwrap_or(at)
+}
+
+/// The currency that an org has set; none if it has that of the installation.
+pub(crate) async fn currency(tx: &mut Tx, org: OrgId) -> Result<Option<Currency>, Error> {
+    let set: Option<(String,)> =
+        sqlx::query_as("select currency from billing_accounts where org_id = $1")
+            .bind(org.uuid())
+            .fetch_optional(&mut **tx)
+            .await?;
+    set.map(|(currency,)| read("currency", currency)).transpose()
 }
 
 /// The account of an org, or the default one.

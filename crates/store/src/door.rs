@@ -32,12 +32,14 @@ mod plan;
 mod preview_request;
 mod project;
 mod provider;
+mod project_quota;
 mod quota;
 mod routing;
 mod secret;
 mod service;
 mod session;
 mod setup;
+mod subscription;
 mod template;
 mod token;
 mod variable;
@@ -51,12 +53,14 @@ use jiff::Timestamp;
 use trueup_model::budget::Budget;
 use trueup_model::event::Source;
 use trueup_model::id::OrgId;
+use trueup_model::name::Name;
 use trueup_model::principal::{Principal, PrincipalId, Role};
 use trueup_model::provider::IdentityEnd;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::Refused;
 use trueup_rules::envelope::EnvelopeError;
+use trueup_rules::rate::subscription::Excess;
 
 use crate::Error;
 
@@ -73,6 +77,7 @@ pub use project::ProjectForce;
 pub use provider::ProviderRequest;
 pub use secret::SecretRequest;
 pub use service::{ServiceChange, ServiceRequest};
+pub use subscription::{SubscriptionChange, SubscriptionRequest};
 pub use variable_patch::VariablePatch;
 
 use crate::door::idempotency::IdempotencyKey;
@@ -177,7 +182,17 @@ pub enum Refusal {
         more: Amounts,
         /// The org's limit and usage.
         quota: Box<Quota>,
+        /// The limit and usage of the org, or of the project.
+        quota: Quota,
+        /// The project, if it is its quota that is too small.
+        project: Option<Name>,
     },
+    /// More is used than the offer of a subscription allows.
+    #[error("more is used than the offer allows")]
+    BelowUse(Vec<Excess>),
+    /// The org pays in advance, and has no balance left.
+    #[error("the org has no balance left")]
+    NoBalance,
     /// The org's budget has no room for what this would cost.
     #[error("the org's budget has no room")]
     OverSpending {
@@ -185,6 +200,8 @@ pub enum Refusal {
         budget: Budget,
         /// What the change would cost until the end of the period.
         more_micros: i64,
+        /// The project, if it is its budget that has no room.
+        project: Option<Name>,
     },
     /// Another object has this name.
     #[error("another {0} has this name")]

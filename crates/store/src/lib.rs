@@ -5,6 +5,7 @@
 //! org at a time; [`Worker`] serves the control loops. They are database roles with different
 //! privileges.
 
+mod balance;
 mod billing;
 mod budget;
 mod capacity;
@@ -28,6 +29,7 @@ mod invoice;
 mod ledger;
 mod lookup;
 mod member;
+mod offer;
 mod org;
 mod overview;
 mod plan;
@@ -35,6 +37,7 @@ mod preview_request;
 mod price;
 mod project;
 mod project_role;
+mod project_quota;
 mod projection;
 mod provider;
 mod quota;
@@ -46,6 +49,7 @@ mod session;
 mod sign_in_attempts;
 mod sold;
 mod status;
+mod subscription;
 mod template;
 mod token;
 mod transition;

@@ -132,6 +132,15 @@ pub(crate) async fn find_with_deleted(
     Ok(found.map(|(id, name)| (ProjectId::from_uuid(id), name)))
 }
 
+/// The name of a project.
+pub(crate) async fn name(tx: &mut Tx, project: ProjectId) -> Result<Name, Error> {
+    let name: String = sqlx::query_scalar("select name from projects where id = $1")
+        .bind(project.uuid())
+        .fetch_one(&mut **tx)
+        .await?;
+    read("project name", name)
+}
+
 /// The desired state of a project, locked against a concurrent deletion.
 pub(crate) async fn lock_shared(tx: &mut Tx, project: ProjectId) -> Result<DesiredState, Error> {
     let (desired,): (String,) =

@@ -7,6 +7,7 @@ use trueup_model::quota::{Amounts, Quota};
 
 use crate::db::pool::Tx;
 use crate::door::Refusal;
+use crate::db::row::read;
 use crate::{App, Error};
 
 impl App {
@@ -25,7 +26,8 @@ pub(crate) async fn load(tx: &mut Tx) -> Result<Quota, Error> {
     let row = sqlx::query("select * from quotas where org_id = trueup_org()")
         .fetch_one(&mut **tx)
         .await?;
-    Ok(Quota { limit: whole(&row, "_limit")?, used: whole(&row, "_used")? })
+    let source = read("limits_from", row.try_get("limits_from")?)?;
+    Ok(Quota { limit: whole(&row, "_limit")?, used: whole(&row, "_used")?, source })
 }
 
 /// Counts one more project of the transaction's org.
@@ -47,10 +49,11 @@ async fn take(tx: &mut Tx, statement: &'static str, more: Amounts) -> Result<(),
     if sqlx::query(statement).execute(&mut **tx).await?.rows_affected() == 1 {
         return Ok(());
     }
-    Err(Refusal::OverQuota { more, quota: Box::new(load(tx).await?) })
+    Err(Refusal::OverQuota { more, quota: Box::new(load(tx).await?), project: None })
 }
 
-/// Reserves this much for a service; returns false if that would exceed the org's limit.
+/// Reserves this much for a service; returns false if that would exceed the org's limit, or if the
+/// limit is out of date: a change of the subscription has begun, and is to be applied.
 ///
 /// One conditional update decides, so two concurrent callers cannot both take the last capacity.
 /// Reducing a reservation always works, also for an org above its limit.
@@ -70,6 +73,7 @@ pub(crate) async fn reserve(
                 memory_mib_used = memory_mib_used + $3, storage_gib_used = storage_gib_used + $4,
                 gpus_used = gpus_used + $5
          where org_id = trueup_org()
+           and (limits_until is null or limits_until > trueup_now())
            and ($1 <= 0 or services_used + $1 <= services_limit)
            and ($2 <= 0 or cpu_millis_used + $2 <= cpu_millis_limit)
            and ($3 <= 0 or memory_mib_used + $3 <= memory_mib_limit)
@@ -133,8 +137,8 @@ fn whole(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
     Ok(Amounts { projects, endpoints, ..amounts(row, suffix)? })
 }
 
-/// The amounts that services reserve.
-fn amounts(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
+/// The amounts that services reserve, in the columns of a row with this suffix.
+pub(crate) fn amounts(row: &PgRow, suffix: &str) -> Result<Amounts, Error> {
     let get = |name: &str| row.try_get::<i64, _>(format!("{name}{suffix}").as_str());
     Ok(Amounts {
         services: get("services")?,

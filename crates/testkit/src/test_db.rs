@@ -17,6 +17,7 @@ use trueup_local::layout::cache_dir;
 use trueup_local::postgres::{Options, Postgres};
 use trueup_model::cluster::Freshness;
 use trueup_model::name::Name;
+use trueup_model::offer::Offer;
 use trueup_model::plan::Plan;
 use trueup_model::principal::{Principal, PrincipalId, Role};
 use trueup_model::template::Template;
@@ -62,6 +63,7 @@ const SHIPPED: [&str; 2] = [
     include_str!("../../../templates/minecraft.yaml"),
 ];
 const PLANS: &str = include_str!("../../../plans/plans.yaml");
+const OFFERS: &str = include_str!("../../../plans/offers.yaml");
 
 /// The admin URL of the shared Postgres, which stays up for the next test process.
 pub async fn server() -> &'static str {
@@ -150,6 +152,10 @@ async fn seed(owner: &str) -> anyhow::Result<()> {
     let plans: Vec<Plan> = serde_saphyr::from_str(PLANS)?;
     for plan in &plans {
         setup.ensure_plan(plan).await?;
+    }
+    let offers: Vec<Offer> = serde_saphyr::from_str(OFFERS)?;
+    for offer in &offers {
+        setup.ensure_offer(offer).await?;
     }
     Ok(())
 }

@@ -251,7 +251,6 @@ impl System {
         let purge = Purge { worker: self.worker.clone(), clock: self.clock() };
         let notifier = self.notifier();
         let domain_verifier = self.domain_verifier(names, metrics.clone());
-        let gap_policy = billing.gap_policy;
         let accruer = Accruer {
             app: self.app.clone(),
             signals: self.signals.clone(),

@@ -43,6 +43,7 @@ export const SCREENS: Screen[] = [
   { name: "cluster", path: `${org}/clusters/local` },
   { name: "billing", path: `${org}/billing` },
   { name: "invoices", path: `${org}/billing/invoices` },
+  { name: "subscription", path: `${org}/billing/subscription` },
   { name: "ledger", path: `${org}/billing/ledger` },
   { name: "billing-account", path: `${org}/billing/account` },
   { name: "plans", path: `${org}/plans` },

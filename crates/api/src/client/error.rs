@@ -106,6 +106,9 @@ fn problem_advice(problem: &Problem) -> Option<&'static str> {
         Code::Internal => Some("search Trueup's log for the trace and report it"),
         Code::KeyReused => Some("use a new key for a new request"),
         Code::OverSpending => Some("`trueup budget` shows what is spent and held"),
+        Code::NoBalance => {
+            Some("`trueup subscription` shows the balance and what happens without one")
+        }
         Code::OverQuota => Some("`trueup get quota` shows the usage and what is left"),
         Code::TooManySignIns => Some("check the address and the password, and retry later"),
         Code::TooBusy => Some("send fewer requests at once, or retry in a second"),

@@ -1,4 +1,4 @@
-//! `trueup budget`: how much the org may spend in a billing period.
+//! `trueup budget`: how much the org or a project may spend in a billing period.
 
 use trueup_api::budget::{Budget, BudgetBody};
 
@@ -13,12 +13,15 @@ use crate::output::style::Paint;
 /// The width of the bar of a whole budget.
 const WIDEST: usize = 40;
 
-/// Show the org's budget: spent, held and left; or set it (owners)
+/// Show the budget of the org or of a project: spent, held and left; or set it (owners)
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+    /// The budget of this project instead of the org's
+    #[arg(long, global = true)]
+    project: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -43,23 +46,39 @@ enum Command {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
+    let project = args.project.as_deref();
     let (writing, budget) = match args.command {
         None => {
-            let budget = context.wait("reading the budget", client.budget_get()).await?;
+            let budget = match project {
+                Some(of) => {
+                    context.wait("reading the budget", client.project_budget_get(of)).await?
+                }
+                None => context.wait("reading the budget", client.budget_get()).await?,
+            };
             return show(&budget, context);
         }
         Some(Command::Set { amount, at_limit, dry }) => {
             let account = context.wait("reading the account", client.billing_account_get()).await?;
             let body = BudgetBody { micros: amount, currency: account.currency, at_limit };
             let writing = dry.begin(&client);
-            let setting = writing.client().budget_put(&body);
-            let budget = context.wait("setting the budget", setting).await?;
+            let to = writing.client();
+            let budget = match project {
+                Some(of) => {
+                    context.wait("setting the budget", to.project_budget_put(of, &body)).await?
+                }
+                None => context.wait("setting the budget", to.budget_put(&body)).await?,
+            };
             (writing, budget)
         }
         Some(Command::Remove { dry }) => {
             let writing = dry.begin(&client);
-            let removing = writing.client().budget_delete();
-            let budget = context.wait("removing the budget", removing).await?;
+            let to = writing.client();
+            let budget = match project {
+                Some(of) => {
+                    context.wait("removing the budget", to.project_budget_delete(of)).await?
+                }
+                None => context.wait("removing the budget", to.budget_delete()).await?,
+            };
             (writing, budget)
         }
     };

@@ -66,7 +66,7 @@ type Unit = fn(i64) -> String;
 
 pub fn quota(quota: &Quota) -> Table {
     let mut table = Table::new(&["RESOURCE", "USED", "LIMIT", "LEFT"]);
-    let Quota { limit, used, left } = quota;
+    let Quota { limit, used, left, source: _ } = quota;
     let number = |value: i64| value.to_string();
     let gib = |value: i64| format!("{value} GiB");
     let rows: [(&str, [i64; 3], Unit); 7] = [

@@ -5,15 +5,7 @@ mod provider;
 use jiff::Timestamp;
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
-    AbsenceVerified, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable,
-    ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
-    DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
-    DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened,
-    FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid,
-    InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued,
-    PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued,
-    ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
+    AbsenceVerified, BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OfferPublished, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, SubscriptionChanged, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;
@@ -297,6 +289,24 @@ fn sentence(fact: &Fact, event: &CloudEvent) -> (Paint, &'static str, String) {
             let text =
                 format!("{percent} %: {} of {}", amount(*spent_micros), amount(*limit_micros));
             (Paint::Bad, "budget reached", text)
+        }
+        Fact::OfferPublished(OfferPublished { offer, version, retired, principal }) => {
+            let what = if *retired { "offer retired" } else { "offer published" };
+            (Paint::Strong, what, format!("{offer} version {version}; {}", requested(principal)))
+        }
+        Fact::SubscriptionChanged(SubscriptionChanged {
+            offer, version, from, principal, ..
+        }) => {
+            let text = format!(
+                "{offer} version {version} from {}; {}",
+                moment(*from),
+                requested(principal)
+            );
+            (Paint::Busy, "subscription changed", text)
+        }
+        Fact::BalanceExhausted(BalanceExhausted { balance_micros, currency, at_zero }) => {
+            let left = Money { micros: *balance_micros, currency: *currency };
+            (Paint::Bad, "no balance left", format!("{left}; at zero: {at_zero}"))
         }
         Fact::CreditGranted(CreditGranted { micros, currency, principal, .. }) => {
             let amount = Money { micros: *micros, currency: *currency };

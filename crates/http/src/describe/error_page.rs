@@ -14,7 +14,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// The pages, by code. Only this list is searched: no file path is made from the request.
-const PAGES: [(&str, &str); 30] = [
+const PAGES: [(&str, &str); 31] = [
     ("TU1001", include_str!("../../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../../docs/errors/TU1003.md")),
@@ -40,6 +40,7 @@ const PAGES: [(&str, &str); 30] = [
     ("TU1306", include_str!("../../../../docs/errors/TU1306.md")),
     ("TU1401", include_str!("../../../../docs/errors/TU1401.md")),
     ("TU1402", include_str!("../../../../docs/errors/TU1402.md")),
+    ("TU1403", include_str!("../../../../docs/errors/TU1403.md")),
     ("TU1501", include_str!("../../../../docs/errors/TU1501.md")),
     ("TU2001", include_str!("../../../../docs/errors/TU2001.md")),
     ("TU2002", include_str!("../../../../docs/errors/TU2002.md")),

@@ -29,12 +29,13 @@ const ALWAYS: [Code; 10] = [
 /// An operation with a body may meet these as well.
 const BODY: [Code; 2] = [Code::MalformedBody, Code::InvalidManifest];
 /// An operation that writes may meet these as well.
-const WRITE: [Code; 6] = [
+const WRITE: [Code; 7] = [
     Code::PreconditionFailed,
     Code::BeingDeleted,
     Code::KeyReused,
     Code::OverQuota,
     Code::OverSpending,
+    Code::NoBalance,
     Code::OutcomeUnknown,
 ];
 

@@ -10,7 +10,7 @@ use crate::describe::health::{self, Readiness};
 use crate::describe::{error_page, openapi, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, operation, org, overview, plan, preview_request, project, provider, provider_sign_in, quota, receipt, release, secret, service, session, setup, template, token, transition, variable, volume, wake, why,
+    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, offer, operation, org, overview, plan, preview_request, project, provider, provider_sign_in, quota, receipt, release, secret, service, session, setup, subscription, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -121,6 +121,14 @@ fn money() -> OpenApiRouter<AppState> {
         .routes(routes!(cost::cost_get))
         .routes(routes!(billing::billing_account_get, billing::billing_account_put))
         .routes(routes!(billing_export::billing_export))
+        .routes(routes!(offer::offer_list))
+        .routes(routes!(offer::offer_put))
+        .routes(routes!(subscription::subscription_get, subscription::subscription_put))
+        .routes(routes!(
+            budget::project_budget_get,
+            budget::project_budget_put,
+            budget::project_budget_delete
+        ))
         .routes(routes!(budget::budget_get, budget::budget_put, budget::budget_delete))
         .routes(routes!(credit::credit_list, credit::credit_grant))
         .routes(routes!(invoice::invoice_list, invoice::invoice_issue))
@@ -145,6 +153,11 @@ fn platform() -> OpenApiRouter<AppState> {
         .routes(routes!(plan::plan_put))
         .routes(routes!(plan::plan_prices))
         .routes(routes!(quota::quota_get, quota::quota_put))
+        .routes(routes!(
+            quota::project_quota_get,
+            quota::project_quota_put,
+            quota::project_quota_delete
+        ))
         .routes(routes!(finding::finding_list))
         .routes(routes!(finding::finding_remove))
         .routes(routes!(wake::wake_list))

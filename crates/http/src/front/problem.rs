@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use trueup_api::{Code, Problem, problem};
 use trueup_model::budget::Budget;
 use trueup_model::money::Money;
+use trueup_model::name::Name;
 use trueup_model::principal::Permission;
 use trueup_model::quota::{Amounts, Quota};
 use trueup_rules::access::TokenRefused;
 use trueup_rules::admit::{FieldError, Refused};
+use trueup_rules::rate::subscription::Excess;
 use trueup_store::door::Refusal;
 use trueup_store::{Error, SIGN_IN_WINDOW};
 
@@ -52,7 +54,7 @@ impl Failure {
         Self::new(Code::OutcomeUnknown, detail)
     }
 
-    fn over_quota(more: Amounts, quota: &Quota) -> Self {
+    fn over_quota(more: Amounts, quota: &Quota, project: Option<&Name>) -> Self {
         let errors: Vec<problem::FieldError> = quota
             .short_of(more)
             .map(|(resource, left)| problem::FieldError {
@@ -60,8 +62,30 @@ impl Failure {
                 message: format!("{} more needed, {left} left", more.get(resource)),
             })
             .collect();
-        let detail = "nothing was saved; request less, delete something, or ask an operator to \
-                      raise the quota (`trueup get quota` shows the usage)";
+        let detail = match project {
+            None => "nothing was saved; request less, delete something, or ask an operator to raise the \
+                     quota (`trueup get quota` shows the usage)"
+                .to_owned(),
+            Some(project) => format!(
+                "the quota of the project {project} is exceeded; nothing was saved; request less, delete \
+                 something in it, or raise its quota (`trueup quota --project {project}`)"
+            ),
+        };
+        Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
+    }
+
+    /// More is used than an offer allows.
+    fn below_use(exceeded: &[Excess]) -> Self {
+        let errors: Vec<problem::FieldError> = exceeded
+            .iter()
+            .map(|one| problem::FieldError {
+                field: one.resource.into_str().to_owned(),
+                message: format!("{} are used, and the offer allows {}", one.used, one.limit),
+            })
+            .collect();
+        let detail = "more is used than the offer allows; nothing was saved; delete or scale down \
+                      something first, or let the change begin with the next billing period \
+                      (`--at next-period`)";
         Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
     }
 
@@ -71,13 +95,17 @@ impl Failure {
         Self::new(Code::AlreadyDecided, detail)
     }
 
-    fn over_spending(budget: &Budget, more_micros: i64) -> Self {
+    fn over_spending(budget: &Budget, more_micros: i64, project: Option<&Name>) -> Self {
         let amount = |micros: i64| Money { micros, currency: budget.currency };
         let before = budget.held_micros.saturating_sub(more_micros);
+        let (whose, option) = match project {
+            None => (String::new(), String::new()),
+            Some(project) => (format!("the project {project}, "), format!(" --project {project}")),
+        };
         let detail = format!(
-            "this would cost {} until the end of the billing period; of the budget of {}, {} is spent and {} is \
-             held by other services; nothing was saved; request less, pause something, or raise the budget \
-             (`trueup budget`)",
+            "this would cost {} until the end of the billing period; of the budget of {whose}{}, {} is spent and \
+             {} is held by other services; nothing was saved; request less, pause something, or raise the \
+             budget (`trueup budget{option}`)",
             amount(more_micros),
             amount(budget.limit_micros),
             amount(budget.spent_micros),
@@ -171,10 +199,10 @@ impl From<Refusal> for Failure {
                 Code::KeyReused,
                 "this `Idempotency-Key` was used with a different body; use a new key",
             ),
-            Refusal::OverQuota { more, quota } => Self::over_quota(more, &quota),
-            Refusal::OverSpending { budget, more_micros } => {
-                Self::over_spending(&budget, more_micros)
-            }
+            Refusal::NoBalance
+            | Refusal::BelowUse(_)
+            | Refusal::OverQuota { .. }
+            | Refusal::OverSpending { .. } => limit_reached(&refusal),
             Refusal::NameTaken(what) => Self::new(
                 Code::NameTaken,
                 format!("another {what} has this name; choose a different one"),
@@ -213,6 +241,25 @@ impl From<Refusal> for Failure {
             Refusal::Decided { what, decision, by, at } => Self::decided(what, &decision, by, at),
             Refusal::Store(error) => error.into(),
         }
+    }
+}
+
+/// Which limit was reached: of a quota, a budget, an offer or the balance.
+fn limit_reached(refusal: &Refusal) -> Failure {
+    match refusal {
+        Refusal::BelowUse(exceeded) => Failure::below_use(exceeded),
+        Refusal::OverQuota { more, quota, project } => {
+            Failure::over_quota(*more, quota, project.as_ref())
+        }
+        Refusal::OverSpending { budget, more_micros, project } => {
+            Failure::over_spending(budget, *more_micros, project.as_ref())
+        }
+        Refusal::NoBalance => Failure::new(
+            Code::NoBalance,
+            "the subscription is paid in advance, and the org has no balance left; nothing was saved; \
+             ask an operator for credit, or change the subscription (`trueup subscription`)",
+        ),
+        other => Failure::new(Code::Forbidden, other.to_string()),
     }
 }
 

@@ -32,7 +32,7 @@ fn row(document: &InvoiceDocument, line: &InvoiceLine) -> [String; 13] {
         document.number.clone(),
         line.id.clone(),
         line.item.to_string(),
-        line.item.meter().unit().to_owned(),
+        line.item.unit().to_owned(),
         line.quantity.clone(),
         line.from.to_string(),
         line.period.until.to_string(),

@@ -142,6 +142,7 @@ fn title(line: &InvoiceLine) -> String {
         PriceItem::Pod { plan } => format!("Pods of plan {plan}"),
         PriceItem::DiskGib { plan } => format!("Disks of plan {plan}"),
         PriceItem::Meter(meter) => meter.to_string().replace('_', " "),
+        PriceItem::Subscription { offer } => format!("Subscription {offer}"),
     };
     if line.correction { format!("Correction: {what}") } else { what }
 }
@@ -150,11 +151,11 @@ fn title(line: &InvoiceLine) -> String {
 fn quantity(line: &InvoiceLine) -> String {
     let Ok(exact) = line.quantity.parse::<f64>() else { return line.quantity.clone() };
     match line.item.meter() {
-        Meter::PodSeconds => format!("{:.3} h", exact / HOUR_SECONDS),
-        Meter::DiskGibSeconds => format!("{:.3} GiB h", exact / HOUR_SECONDS),
-        Meter::GpuSeconds => format!("{:.3} GPU h", exact / HOUR_SECONDS),
-        Meter::CpuMilliSeconds | Meter::MemoryMibSeconds | Meter::EgressBytes => {
-            format!("{} {}", line.quantity, line.item.meter().unit())
+        Some(Meter::PodSeconds) => format!("{:.3} h", exact / HOUR_SECONDS),
+        Some(Meter::DiskGibSeconds) => format!("{:.3} GiB h", exact / HOUR_SECONDS),
+        Some(Meter::GpuSeconds) => format!("{:.3} GPU h", exact / HOUR_SECONDS),
+        Some(Meter::CpuMilliSeconds | Meter::MemoryMibSeconds | Meter::EgressBytes) | None => {
+            format!("{} {}", line.quantity, line.item.unit())
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn line(line: &model::InvoiceLine, currency: Currency) -> InvoiceLine
         id: line.id.clone(),
         item: line.item.to_string(),
         quantity: line.quantity.clone(),
-        unit: line.item.meter().unit().to_owned(),
+        unit: line.item.unit().to_owned(),
         hourly: line.hourly_micros.map(amount),
         price: line.price.to_string(),
         from: line.from,

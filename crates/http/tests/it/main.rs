@@ -83,6 +83,8 @@ mod stranger;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod subscription;
+#[cfg(test)]
 mod template;
 #[cfg(test)]
 mod tls;

@@ -137,6 +137,16 @@ pub(crate) const RECIPES: &[Recipe] = &[
     needs("billing_export", &[ReadBilling]),
     needs("billing_account_get", &[ReadBilling]),
     needs("billing_account_put", &[ManagePlatform]).with(billing_account),
+    reads("offer_list"),
+    needs("offer_put", &[ManagePlatform]).with(offer).orgless(),
+    needs("subscription_get", &[ReadBilling]),
+    needs("subscription_put", &[ManageBilling]).with(|| json!({"offer": "team", "at": "now"})),
+    needs("project_budget_get", &[ReadBilling]),
+    needs("project_budget_put", &[ManageBilling]).with(budget),
+    needs("project_budget_delete", &[ManageBilling]),
+    reads("project_quota_get"),
+    needs("project_quota_put", &[ManageProjects]).with(project_quota),
+    needs("project_quota_delete", &[ManageProjects]),
     needs("budget_get", &[ReadBilling]),
     needs("budget_put", &[ManageBilling]).with(budget),
     needs("budget_delete", &[ManageBilling]),
@@ -297,6 +307,17 @@ fn plan() -> Value {
            "currency": "EUR"})
 }
 
+fn project_quota() -> Value {
+    json!({"services": 9, "cpu_millis": 9000, "memory_mib": 9000, "storage_gib": 9, "gpus": 1})
+}
+
+fn offer() -> Value {
+    json!({"summary": "For a team.", "currency": "EUR", "fee_micros": 1_000_000, "limits": quota(),
+           "included": [{"item": "pod:small", "units": 3600}],
+           "prices": [{"item": "pod:medium", "micros": 20_000, "per": 3600}],
+           "discounts": [{"off_ppm": 50_000}], "at_zero": "warn"})
+}
+
 fn billing_account() -> Value {
     json!({"currency": "EUR", "time_zone": "UTC", "tax_percent": "19"})
 }
@@ -398,7 +419,11 @@ async fn things(front: &Front) -> Vec<Thing> {
     let finding = findings[0].id.to_string();
     let former = id(deleted_project(front).await);
     let warn = json!({"micros": 900_000_000, "currency": "EUR", "at_limit": "warn"});
-    let set = front.put("/v1/budget").json(&warn).send().await;
+    for budget in ["/v1/budget", "/v1/projects/shop/budget"] {
+        let set = front.put(budget).json(&warn).send().await;
+        assert_eq!(set.status, 200, "{}", set.text());
+    }
+    let set = front.put("/v1/projects/shop/quota").json(&quota()).send().await;
     assert_eq!(set.status, 200, "{}", set.text());
     let divergence = diverged(front, "spec.replicas", "proposed").await;
     let conflict = fought_over(front, "spec.paused").await;
@@ -437,6 +462,7 @@ async fn things(front: &Front) -> Vec<Thing> {
         ("domain", "www.example.org", "www.example.org".to_owned()),
         // Plans have no ids, and are public.
         ("plan", "small", "small".to_owned()),
+        ("offer", "team", "team".to_owned()),
         // Templates and their versions have no ids.
         ("template", "web", "web".to_owned()),
         ("version", "1", "1".to_owned()),

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::budget::AtLimit;
-use crate::id::{CreditId, InvoiceId};
+use crate::id::{CreditId, InvoiceId, SubscriptionId};
 use crate::money::Currency;
+use crate::name::Name;
 
 /// The billing account of an org was changed. Its name and address are personal data and are not
 /// part of the event.
@@ -99,4 +100,43 @@ pub struct InvoiceVoided {
     pub number: String,
     /// Who requested it.
     pub principal: String,
+}
+
+/// A version of an offer was published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OfferPublished {
+    /// The offer.
+    pub offer: Name,
+    /// The version.
+    pub version: u32,
+    /// Whether it is no longer offered.
+    pub retired: bool,
+    /// Who published it.
+    pub principal: String,
+}
+
+/// The subscription of an org was changed. What held before stays on record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SubscriptionChanged {
+    /// The subscription.
+    pub subscription: SubscriptionId,
+    /// The offer.
+    pub offer: Name,
+    /// Its version.
+    pub version: u32,
+    /// The first moment it holds.
+    pub from: Timestamp,
+    /// Who requested it.
+    pub principal: String,
+}
+
+/// An org whose subscription is paid in advance has no balance left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BalanceExhausted {
+    /// What is left, in millionths: zero or less.
+    pub balance_micros: i64,
+    /// The currency.
+    pub currency: Currency,
+    /// What happens now.
+    pub at_zero: AtLimit,
 }

@@ -13,6 +13,8 @@ pub enum Account {
     Receivable(OrgId),
     /// What was sold, by meter, at its value to the millionth.
     Revenue(Meter),
+    /// What was sold as fees of subscriptions.
+    Fees,
     /// What the provider bears, because it was not delivered or has no owner.
     Drift(Delivery),
     /// What rounding to payable amounts added or took off.
@@ -32,6 +34,7 @@ impl fmt::Display for Account {
         match self {
             Self::Receivable(org) => write!(f, "receivable:{org}"),
             Self::Revenue(meter) => write!(f, "revenue:{meter}"),
+            Self::Fees => f.write_str("revenue:subscription"),
             Self::Drift(delivery) => write!(f, "drift:{delivery}"),
             Self::Rounding => f.write_str("rounding"),
             Self::Credit(org) => write!(f, "credit:{org}"),
@@ -58,6 +61,7 @@ impl FromStr for Account {
             None if text == "cash" => Some(Self::Cash),
             Some(("receivable", org)) => org.parse().ok().map(Self::Receivable),
             Some(("credit", org)) => org.parse().ok().map(Self::Credit),
+            Some(("revenue", "subscription")) => Some(Self::Fees),
             Some(("revenue", meter)) => meter.parse().ok().map(Self::Revenue),
             Some(("drift", delivery)) => delivery.parse().ok().map(Self::Drift),
             None | Some(_) => None,
@@ -76,6 +80,7 @@ mod tests {
         let accounts = [
             Account::Receivable(org),
             Account::Revenue(Meter::PodSeconds),
+            Account::Fees,
             Account::Drift(Delivery::Orphan),
             Account::Rounding,
             Account::Credit(org),

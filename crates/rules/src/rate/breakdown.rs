@@ -45,6 +45,9 @@ pub struct PartSum {
 pub fn parts(lines: &[Line], zone: &TimeZone) -> Result<BTreeMap<PartKey, PartSum>, NotComputable> {
     let mut parts: BTreeMap<PartKey, PartSum> = BTreeMap::new();
     for line in lines {
+        if line.segments.is_empty() {
+            add_fee(line, zone, &mut parts);
+        }
         let pieces: Vec<(Segment, Date, i128)> =
             line.segments.iter().flat_map(|segment| days(segment, zone)).collect();
         let weights: Vec<i128> = pieces.iter().map(|(_, _, quantity)| *quantity).collect();
@@ -61,6 +64,19 @@ pub fn parts(lines: &[Line], zone: &TimeZone) -> Result<BTreeMap<PartKey, PartSu
         }
     }
     Ok(parts)
+}
+
+/// A fee is of the org, on the day from which it is charged.
+fn add_fee(line: &Line, zone: &TimeZone, parts: &mut BTreeMap<PartKey, PartSum>) {
+    let key = PartKey {
+        owner: Owner { org: line.key.org, project: None, service: None },
+        item: line.key.item.clone(),
+        class: line.key.class,
+        day: zone.to_datetime(line.key.from).date(),
+    };
+    let sum = parts.entry(key).or_default();
+    sum.quantity_micros = sum.quantity_micros.saturating_add(line.quantity_micros);
+    sum.value_micros = sum.value_micros.saturating_add(line.value_micros);
 }
 
 /// The pieces of a segment, one for each day that it touches.

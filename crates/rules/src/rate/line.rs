@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use trueup_model::OrgId;
-use trueup_model::id::{DiscountId, PriceVersionId};
+use trueup_model::id::{DiscountId, PriceVersionId, SubscriptionId};
 use trueup_model::money::Currency;
 use trueup_model::price::{Discount, PriceItem, PriceVersion};
 use trueup_model::usage::{Basis, Delivery, EvidenceHash, Owner, Span, UsageInterval};
@@ -75,6 +75,9 @@ pub struct LineKey {
     pub version: PriceVersionId,
     /// The discount, if there is one.
     pub discount: Option<DiscountId>,
+    /// The subscription that includes units of the item or has the fee, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<SubscriptionId>,
 }
 
 impl LineKey {
@@ -86,7 +89,7 @@ impl LineKey {
 
     /// Its fields as texts, for hashes.
     pub(super) fn texts(&self) -> Vec<String> {
-        vec![
+        let mut texts = vec![
             self.org.to_string(),
             self.period.from.as_microsecond().to_string(),
             self.period.until.as_microsecond().to_string(),
@@ -95,7 +98,10 @@ impl LineKey {
             self.from.as_microsecond().to_string(),
             self.version.to_string(),
             self.discount.map(|discount| discount.to_string()).unwrap_or_default(),
-        ]
+        ];
+        // Lines from before subscriptions keep their hash.
+        texts.extend(self.subscription.map(|subscription| subscription.to_string()));
+        texts
     }
 }
 
@@ -158,6 +164,8 @@ pub struct Line {
     pub simulated_micros: i128,
     /// The part of the quantity that fills gaps.
     pub gap_micros: i128,
+    /// The part of the quantity that a subscription includes.
+    pub included_micros: i128,
     /// What it is worth, to the millionth: from the exact value, with a minimum.
     pub value_micros: i64,
     /// What the org pays, in the smallest payable unit: from the same exact value. Zero unless it
@@ -177,10 +185,13 @@ pub(super) struct Priced<'a> {
     pub(super) version: &'a PriceVersion,
     pub(super) discount: Option<&'a Discount>,
     pub(super) span: Span,
+    /// The subscription that includes units of the item, and how many millionths are left of them.
+    pub(super) included: Option<(SubscriptionId, i128)>,
 }
 
 impl Line {
-    /// The line of these segments, after `before` millionths of a unit in the same period.
+    /// The line of these segments, after `before` millionths of a unit that were not included, in the
+    /// same period.
     pub(super) fn new(
         terms: &Terms,
         class: LineClass,
@@ -188,10 +199,12 @@ impl Line {
         before: i128,
         segments: Vec<Segment>,
     ) -> Result<Self, NotComputable> {
-        let Priced { version, discount, span } = *priced;
+        let Priced { version, discount, span, included } = *priced;
         let is_charged = class == LineClass::Charged;
         let quantity_micros = quantity(&segments, |_| true);
-        let after = before.saturating_add(quantity_micros);
+        let included = included.filter(|_| is_charged);
+        let free = included.map_or(0, |(_, left)| left.min(quantity_micros));
+        let after = before.saturating_add(quantity_micros).saturating_sub(free);
         let exact = if is_charged {
             discounted(cost(&version.scheme, before, after)?, discount)?
         } else {
@@ -205,6 +218,7 @@ impl Line {
             from: span.from,
             version: version.id,
             discount: discount.filter(|_| is_charged).map(|discount| discount.id),
+            subscription: included.map(|(subscription, _)| subscription),
         };
         Ok(Self {
             key,
@@ -213,6 +227,7 @@ impl Line {
             quantity_micros,
             simulated_micros: quantity(&segments, |segment| segment.simulated),
             gap_micros: quantity(&segments, |segment| segment.basis != Basis::Observed),
+            included_micros: free,
             value_micros: exact.round_to(1)?,
             amount_micros: if is_charged { exact.round_to(terms.unit_micros)? } else { 0 },
             minimum_micros: 0,

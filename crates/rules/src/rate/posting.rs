@@ -154,7 +154,7 @@ fn difference(key: &LineKey, before: Option<&Posted>, line: Option<&Line>) -> Op
 /// What the ledger says about a line once it is posted.
 fn balances(line: &Line) -> Balances {
     let Some(debtor) = debtor(line) else { return Balances::new() };
-    let revenue = Account::Revenue(line.key.item.meter());
+    let revenue = line.key.item.meter().map_or(Account::Fees, Account::Revenue);
     let residue = line.residue_micros();
     let mut balances = Balances::new();
     let mut add = |account: Account, service: Option<ServiceId>, micros: i64| {
@@ -163,6 +163,10 @@ fn balances(line: &Line) -> Balances {
     };
     add(debtor, None, line.value_micros.saturating_add(residue));
     add(Account::Rounding, None, residue.saturating_neg());
+    if line.shares.is_empty() {
+        // A fee is of the org and of none of its services.
+        add(revenue, None, line.value_micros.saturating_neg());
+    }
     for share in &line.shares {
         add(revenue, share.owner.service, share.value_micros.saturating_neg());
     }

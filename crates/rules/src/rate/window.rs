@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use trueup_model::OrgId;
 use trueup_model::money::Currency;
+use trueup_model::offer::Subscription;
 use trueup_model::price::{Discount, PriceItem, PriceVersion};
 use trueup_model::usage::Span;
 
@@ -17,6 +18,8 @@ pub(super) struct Window<'a> {
     /// None while the item has no price.
     pub(super) version: Option<&'a PriceVersion>,
     pub(super) discount: Option<&'a Discount>,
+    /// The subscription that includes units of the item.
+    pub(super) subscription: Option<&'a Subscription>,
 }
 
 /// The price version of an item for an org at a moment: its own one, or else the list price.
@@ -50,15 +53,18 @@ pub(super) fn windows<'a>(
     for (from, until) in cuts.iter().zip(cuts.iter().skip(1)) {
         let version = version_at(prices.versions, terms.org, terms.currency, item, *from);
         let discount = discount_at(prices.discounts, terms.org, item, *from);
+        let subscription =
+            including(prices.subscriptions, terms.currency, item).find(|held| held.holds_at(*from));
         let same = windows.last_mut().filter(|last| {
             last.version.map(|one| one.id) == version.map(|one| one.id)
                 && last.discount.map(|one| one.id) == discount.map(|one| one.id)
+                && last.subscription.map(|one| one.id) == subscription.map(|one| one.id)
         });
         match same {
             Some(last) => last.span.until = *until,
             None => {
                 let span = Span { from: *from, until: *until };
-                windows.push(Window { span, version, discount });
+                windows.push(Window { span, version, discount, subscription });
             }
         }
     }
@@ -77,8 +83,22 @@ fn cuts(terms: &Terms, prices: &PriceList<'_>, item: &PriceItem) -> BTreeSet<Tim
         .iter()
         .filter(|discount| discount.org == terms.org)
         .flat_map(|discount| [Some(discount.from), discount.until]);
-    let inside = versions.chain(discounts).flatten().filter(|at| terms.period.contains(*at));
+    let subscriptions = including(prices.subscriptions, terms.currency, item)
+        .flat_map(|held| [Some(held.from), held.until]);
+    let changes = versions.chain(discounts).chain(subscriptions);
+    let inside = changes.flatten().filter(|at| terms.period.contains(*at));
     inside.chain([terms.period.from, terms.period.until]).collect()
+}
+
+/// The subscriptions that include units of an item.
+fn including<'a>(
+    held: &'a [Subscription],
+    currency: Currency,
+    item: &PriceItem,
+) -> impl Iterator<Item = &'a Subscription> {
+    held.iter().filter(move |one| {
+        one.offer.currency == currency && one.offer.included.iter().any(|it| it.item == *item)
+    })
 }
 
 fn discount_at<'a>(

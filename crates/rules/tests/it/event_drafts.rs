@@ -6,14 +6,10 @@ use trueup_model::drift::{
     ConflictDecision, Divergence, DivergenceClass, DivergenceState, Verdict,
 };
 use trueup_model::event::{
-    AbsenceVerified, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable,
-    ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted,
-    DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified,
-    DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected,
-    DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, IdentityEnded, IdentityLinked, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, ProviderAnswers, ProviderChanged, ProviderCheckRequested, ProviderDeleted, ProviderDomainVerified, ProviderSignInRefused, ProviderUnavailable, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    AbsenceVerified, BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, IdentityEnded, IdentityLinked, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OfferPublished, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, ProviderAnswers, ProviderChanged, ProviderCheckRequested, ProviderDeleted, ProviderDomainVerified, ProviderSignInRefused, ProviderUnavailable, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, SubscriptionChanged, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
-use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId};
+use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId, SubscriptionId};
 use trueup_model::key::{Kind, ResourceKey};
 use trueup_model::money::Currency;
 use trueup_model::order::Unit;
@@ -525,6 +521,9 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::BillingAccountChanged(_)
         | Fact::BudgetChanged(_)
         | Fact::BudgetReached(_)
+        | Fact::OfferPublished(_)
+        | Fact::SubscriptionChanged(_)
+        | Fact::BalanceExhausted(_)
         | Fact::CreditGranted(_)
         | Fact::InvoiceIssued(_)
         | Fact::InvoicePaid(_)
@@ -704,7 +703,23 @@ fn after_billing(fact: &Fact) -> Option<Fact> {
             limit_micros: 50_000_000,
             currency: Currency::EUR,
         }),
-        Fact::BudgetReached(_) => Fact::CreditGranted(CreditGranted {
+        Fact::BudgetReached(_) => {
+            let (offer, version) = ("team".parse().expect("a name"), 2);
+            Fact::OfferPublished(OfferPublished { offer, version, retired: false, principal })
+        }
+        Fact::OfferPublished(_) => Fact::SubscriptionChanged(SubscriptionChanged {
+            subscription: SubscriptionId::from_uuid(uuid::Uuid::from_u128(23)),
+            offer: "team".parse().expect("a name"),
+            version: 2,
+            from: "2026-02-01T00:00:00Z".parse().expect("a time"),
+            principal,
+        }),
+        Fact::SubscriptionChanged(_) => Fact::BalanceExhausted(BalanceExhausted {
+            balance_micros: -10_000,
+            currency: Currency::EUR,
+            at_zero: AtLimit::Pause,
+        }),
+        Fact::BalanceExhausted(_) => Fact::CreditGranted(CreditGranted {
             credit: CreditId::from_uuid(uuid::Uuid::from_u128(21)),
             micros: 25_000_000,
             currency: Currency::EUR,

@@ -66,6 +66,8 @@ mod seed;
 mod server;
 mod stated;
 #[cfg(test)]
+mod subscriptions;
+#[cfg(test)]
 mod survey;
 mod transcript;
 #[cfg(test)]

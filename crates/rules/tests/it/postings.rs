@@ -22,7 +22,7 @@ const HOUR: i64 = 3600;
 const MINUTE: i64 = 60;
 
 fn lines(terms: &Terms, versions: &[PriceVersion], usage: &[UsageInterval]) -> Vec<Line> {
-    rate(terms, &PriceList { versions, discounts: &[] }, usage).unwrap().lines
+    rate(terms, &PriceList { versions, discounts: &[], subscriptions: &[] }, usage).unwrap().lines
 }
 
 /// What all entries together say about each account.

@@ -31,7 +31,7 @@ fn charges() -> [Charge; 4] {
 }
 
 fn rated(versions: &[PriceVersion], intervals: &[UsageInterval]) -> Rated {
-    let prices = PriceList { versions, discounts: &[] };
+    let prices = PriceList { versions, discounts: &[], subscriptions: &[] };
     rate(&terms(1000), &prices, intervals).unwrap()
 }
 
@@ -97,7 +97,9 @@ fn minimums_discounts_and_overrides_change_what_an_org_pays() {
     let list = price(1, PODS, Scheme::per_hour(3_600_000), 0);
     let usage = [interval(Meter::PodSeconds, Quantity::PerSecond(1), 0, 100)];
     let amounts = |versions: &[PriceVersion], discounts: &[_]| -> Vec<(i64, i64)> {
-        let rated = rate(&terms(1000), &PriceList { versions, discounts }, &usage).unwrap();
+        let rated =
+            rate(&terms(1000), &PriceList { versions, discounts, subscriptions: &[] }, &usage)
+                .unwrap();
         rated.lines.iter().map(|line| (line.amount_micros, line.minimum_micros)).collect()
     };
     assert_eq!(amounts(std::slice::from_ref(&list), &[]), [(100_000, 0)]);
@@ -235,7 +237,7 @@ proptest! {
         let usage = [interval(Meter::PodSeconds, Quantity::PerSecond(units), 0, 99)];
         let value_in = |period: Span| {
             let terms = trueup_rules::rate::Terms { period, ..terms(99) };
-            let prices = PriceList { versions: std::slice::from_ref(&version), discounts: &[] };
+            let prices = PriceList { versions: std::slice::from_ref(&version), discounts: &[], subscriptions: &[] };
             value(&rate(&terms, &prices, &usage).unwrap())
         };
         prop_assert_eq!(value_in(span(0, cut)) + value_in(span(cut, 99)), value_in(span(0, 99)));

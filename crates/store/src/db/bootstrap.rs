@@ -45,6 +45,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (30, "bindings", include_str!("../../migrations/0030_bindings.sql")),
     (31, "capacity", include_str!("../../migrations/0031_capacity.sql")),
     (32, "providers", include_str!("../../migrations/0032_providers.sql")),
+    (33, "subscriptions", include_str!("../../migrations/0033_subscriptions.sql")),
 ];
 
 /// A digest of all migrations: changes whenever one is added or edited.

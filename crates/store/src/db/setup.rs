@@ -7,6 +7,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::types::Json;
 use trueup_model::id::{ClusterId, OrgId};
+use trueup_model::offer::Offer;
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
@@ -20,7 +21,7 @@ use crate::db::begin::begin;
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::row::{json, read_json};
-use crate::{Error, plan, price};
+use crate::{Error, offer, plan, price, subscription};
 
 /// The hash of a token that is stored instead of the token.
 #[must_use]
@@ -158,6 +159,56 @@ impl Setup {
             let from = Timestamp::UNIX_EPOCH;
             price::append(&mut tx, plan, from, now.to_jiff(), "Trueup").await?;
         }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Publishes a shipped offer unless one of this name exists: changes by operators are kept.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_offer(&self, terms: &Offer) -> Result<(), Error> {
+        let mut tx = begin(&self.pool).await?;
+        let (known, now): (bool, jiff_sqlx::Timestamp) =
+            sqlx::query_as("select exists (select from offers where name = $1), now()")
+                .bind(terms.name.as_str())
+                .fetch_one(&mut *tx)
+                .await?;
+        if !known {
+            offer::append(&mut tx, terms, 1, now.to_jiff(), "Trueup").await?;
+        }
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// Subscribes an org that never had a subscription, and for which nothing was posted yet, to an offer.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn ensure_subscription(
+        &self,
+        org: OrgId,
+        offer: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut tx = begin(&self.pool).await?;
+        sqlx::query(
+            "insert into subscriptions (id, org_id, number, offer_name, offer_version, valid_from,
+                                        created_at, created_by)
+             select $1, $2, 1, o.name, o.version, $4, $4, 'Trueup'
+             from offers o
+             where o.name = $3
+               and not exists (select from subscriptions where org_id = $2)
+               and not exists (select from ledger_entries where org_id = $2)
+             order by o.version desc limit 1",
+        )
+        .bind(new_id::<trueup_model::id::noun::Subscription>(now).uuid())
+        .bind(org.uuid())
+        .bind(offer)
+        .bind(sql(now))
+        .execute(&mut *tx)
+        .await?;
+        subscription::apply(&mut tx, org, now).await?;
         tx.commit().await?;
         Ok(())
     }

@@ -6,10 +6,11 @@ use trueup_model::event::{BillingAccountChanged, Fact};
 use trueup_model::id::OrgId;
 use trueup_rules::admit::{FieldError, Refused};
 
+use super::config::invalid;
 use super::write::Write;
 use super::{Refusal, RequestContext};
 use crate::db::clock::sql;
-use crate::{App, Error, billing, ledger};
+use crate::{App, Error, billing, ledger, subscription};
 
 impl App {
     /// Sets the billing account of an org; returns whether it changed.
@@ -42,6 +43,14 @@ async fn put(
     }
     if entries > 0 {
         check_unchanged(&current, account)?;
+    }
+    let recorded = subscription::recorded(&mut write.tx, org).await?;
+    if let Some(held) = recorded.last().filter(|held| held.offer.currency != account.currency) {
+        let message = format!(
+            "must be {}: the subscription `{}` has its prices in it, and they are not converted",
+            held.offer.currency, held.offer.name
+        );
+        return Err(invalid("currency", message));
     }
     store(&mut write, account).await?;
     let fact = Fact::BillingAccountChanged(BillingAccountChanged {

@@ -17,7 +17,7 @@ use super::{Accepted, Refusal, RequestContext};
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::ledger::EntryKind;
-use crate::{App, Error, billing, credit, ledger};
+use crate::{App, Error, balance, billing, credit, ledger};
 
 /// The credit that is wanted for an org.
 #[derive(Debug, Clone)]
@@ -73,6 +73,7 @@ async fn grant(
         principal: write.principal(),
     });
     write.record(fact).await?;
+    balance::note(&mut write.tx, org, write.now).await?;
     let id = row.id.to_string();
     write.finish_as(&id, Accepted { row, changed: true }).await
 }

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use trueup_model::event::{Fact, ServiceQueued};
-use trueup_model::id::PreviewRequestId;
+use trueup_model::id::{PreviewRequestId, ProjectId};
 use trueup_model::name::Name;
 use trueup_model::order::Unit;
-use trueup_model::quota::Amounts;
+use trueup_model::quota::{Amounts, Quota, Resource};
 use trueup_model::service::{DesiredState, Service};
 use trueup_model::wake::Lane;
 use trueup_rules::active_hours;
@@ -15,7 +15,7 @@ use super::{Refusal, budget};
 use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::json;
-use crate::{Error, quota, release, status};
+use crate::{Error, project, project_quota, quota, release, status, subscription};
 
 /// The name of a change, and the exact preview that it was accepted with.
 pub(super) struct Act {
@@ -60,7 +60,7 @@ impl Write<'_> {
     ///
     /// Last, because every change in the org locks the quota's row.
     pub(super) async fn reserve_and_wake(&mut self, service: &Service) -> Result<(), Refusal> {
-        reserve_quota(&mut self.tx, service).await?;
+        reserve_quota(&mut self.tx, service, self.now).await?;
         budget::reserve(&mut self.tx, service, self.now).await?;
         let lane = match service.desired {
             DesiredState::Active | DesiredState::Paused => Lane::UserChange,
@@ -76,7 +76,7 @@ impl Write<'_> {
 /// Disk is held for the most pods that the service ever had: nothing deletes their claims before the
 /// service. A service being deleted no longer counts as a service, but keeps its capacity until its absence
 /// is verified.
-async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
+async fn reserve_quota(tx: &mut Tx, service: &Service, now: Timestamp) -> Result<(), Refusal> {
     let held = quota::held(tx, service.id).await?.unwrap_or_default();
     let wanted = match service.desired {
         DesiredState::Active | DesiredState::Paused => {
@@ -86,11 +86,32 @@ async fn reserve_quota(tx: &mut Tx, service: &Service) -> Result<(), Refusal> {
         }
         DesiredState::Deleted => held.capacity(),
     };
-    if quota::reserve(tx, service.id, wanted).await? {
+    let more = wanted.less(held);
+    let mut reserved = quota::reserve(tx, service.id, wanted).await?;
+    if !reserved {
+        // A change of the subscription may have begun.
+        subscription::apply(tx, service.org, now).await?;
+        reserved = quota::reserve(tx, service.id, wanted).await?;
+    }
+    if !reserved {
+        let quota = Box::new(quota::load(tx).await?);
+        return Err(Refusal::OverQuota { more, quota, project: None });
+    }
+    if Resource::ALL.into_iter().any(|resource| more.get(resource) > 0) {
+        check_project(tx, service.project, more).await?;
+    }
+    Ok(())
+}
+
+/// Refuses what the quota of the project has no room for, after it was reserved.
+async fn check_project(tx: &mut Tx, project: ProjectId, more: Amounts) -> Result<(), Refusal> {
+    let Some(quota) = project_quota::own(tx, project).await? else { return Ok(()) };
+    let before = Quota { used: quota.used.less(more), ..quota };
+    if before.short_of(more).next().is_none() {
         return Ok(());
     }
-    let quota = Box::new(quota::load(tx).await?);
-    Err(Refusal::OverQuota { more: wanted.less(held), quota })
+    let project = Some(project::name(tx, project).await?);
+    Err(Refusal::OverQuota { more, quota: Box::new(before), project })
 }
 
 /// When the active hours of a service change something next.

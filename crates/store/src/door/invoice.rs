@@ -17,7 +17,8 @@ use trueup_rules::rate::account::Account;
 use trueup_rules::rate::invoice::{BilledEntry, Header, bytes, document};
 use trueup_rules::rate::period::month;
 use trueup_rules::rate::posting::transfer;
-use trueup_rules::rate::{NotComputable, credit};
+use trueup_rules::rate::subscription::timeline;
+use trueup_rules::rate::{NotComputable, credit, subscription as held};
 
 use super::config::invalid;
 use super::credit::{CreditRequest, expire, insert, pay};
@@ -27,7 +28,7 @@ use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::ledger::EntryKind;
 use crate::work::accrual::post;
-use crate::{App, Error, billing, invoice, ledger, price};
+use crate::{App, Error, billing, invoice, ledger, price, subscription};
 
 /// The loop that issues invoices when a period is over.
 const CLOSER: &str = "invoice closer";
@@ -127,7 +128,10 @@ async fn issue(
     post(&mut write.tx, org, settings, now).await?;
     let mut seq = ledger::lock(&mut write.tx, org).await?;
     let entries = invoice::not_invoiced(&mut write.tx, org, period).await?;
-    let (name, prices) = (name(&mut write).await?, price::for_org(&mut write.tx, org).await?);
+    let name = name(&mut write).await?;
+    let mut prices = price::for_org(&mut write.tx, org).await?;
+    let subscriptions = timeline(&subscription::recorded(&mut write.tx, org).await?, None);
+    prices.extend(held::prices(&subscriptions));
     let number = next_number(&mut write, &name).await?;
     let header = Header {
         number: &number,

@@ -40,7 +40,7 @@ async fn put(mut write: Write<'_>, limit: Amounts) -> Result<(Quota, bool), Refu
     sqlx::query(
         "update quotas set services_limit = $1, cpu_millis_limit = $2, memory_mib_limit = $3,
                 storage_gib_limit = $4, gpus_limit = $5, projects_limit = $6,
-                endpoints_limit = $7 where org_id = trueup_org()",
+                endpoints_limit = $7, limits_from = 'operator' where org_id = trueup_org()",
     )
     .bind(limit.services)
     .bind(limit.cpu_millis)

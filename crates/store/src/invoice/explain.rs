@@ -66,9 +66,17 @@ impl App {
         let Some(line) = found else { return Ok(None) };
         let entries = ledger::entries(&mut tx, org, &line.entries).await?;
         let account = billing::account(&mut tx, org, settings.currency).await?;
-        let inputs =
-            billing::inputs(&mut tx, org, account, line.period.from, &invoice.document.heard)
-                .await?;
+        // A later change of the subscription is on a later invoice.
+        let known = Some(invoice.document.issued_at);
+        let inputs = billing::inputs(
+            &mut tx,
+            org,
+            account,
+            line.period.from,
+            &invoice.document.heard,
+            known,
+        )
+        .await?;
         let rated = inputs.rate(settings.charge_simulated)?;
         let again = rated.lines.iter().find(|one| line_id(&one.key) == line.id);
         let unchanged = again.is_some_and(|one| one.evidence().to_string() == line.evidence);

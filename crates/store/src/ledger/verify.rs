@@ -17,7 +17,7 @@ use crate::db::clock::sql;
 use crate::db::pool::{Tx, enter};
 use crate::work::meter::input::{Inputs, Objects};
 use crate::work::meter::{compute, stored};
-use crate::{App, Error, billing, ledger};
+use crate::{App, Error, billing, ledger, subscription};
 
 /// What changed more recently than this may not be metered yet.
 const SETTLING: SignedDuration = SignedDuration::from_secs(60);
@@ -215,11 +215,12 @@ async fn amounts(
 ) -> Result<Option<String>, Error> {
     let Some((accrued_at, heard)) = ledger::last_accrual(tx, org).await? else { return Ok(None) };
     let account = billing::account(tx, org, settings.currency).await?;
-    let is_settled = !changed_since(tx, org, accrued_at).await?;
+    let is_settled = !changed_since(tx, org, accrued_at).await?
+        && !subscription::changed_since(tx, org, accrued_at).await?;
     let mut around = Some(accrued_at);
     for _ in 0..2 {
         let Some(at) = around else { break };
-        let inputs = billing::inputs(tx, org, account.clone(), at, &heard).await?;
+        let inputs = billing::inputs(tx, org, account.clone(), at, &heard, None).await?;
         around = inputs.period.from.checked_sub(SignedDuration::from_micros(1)).ok();
         let lines = inputs.rate(settings.charge_simulated)?.lines;
         found.lines = found.lines.saturating_add(lines.len());

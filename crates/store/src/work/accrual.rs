@@ -6,7 +6,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use trueup_model::billing::BillingSettings;
-use trueup_model::id::OrgId;
+use trueup_model::budget::AtLimit;
+use trueup_model::id::{OrgId, ProjectId};
 use trueup_rules::rate::posting::accrue;
 use uuid::Uuid;
 
@@ -14,19 +15,20 @@ use crate::db::clock::sql;
 use crate::db::pool::Tx;
 use crate::db::row::json;
 use crate::ledger::EntryKind;
-use crate::{Error, Worker, billing, budget, ledger, usage};
+use crate::{Error, Worker, balance, billing, budget, ledger, usage};
 
 /// What an accrual posted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accrued {
     /// The number of new entries.
     pub entries: usize,
-    /// Whether the org's budget is spent, and its services are to be paused.
-    pub is_spent: bool,
+    /// Whose services are to be paused, because a budget or the balance is spent: those of projects, or
+    /// of the whole org.
+    pub paused: Vec<Option<ProjectId>>,
 }
 
 impl Worker {
-    /// Orgs with usage whose ledger was last brought up to date before a moment.
+    /// Orgs with usage or a subscription whose ledger was last brought up to date before a moment.
     ///
     /// # Errors
     /// The database cannot be reached.
@@ -34,9 +36,10 @@ impl Worker {
         let rows: Vec<(Uuid,)> = sqlx::query_as(
             "select o.id from orgs o left join ledger_heads h on h.org_id = o.id
              where (h.accrued_at is null or h.accrued_at < $1)
-               and exists (select from usage_intervals u where u.org_id = o.id
-                             and (u.growing or u.recorded_at > coalesce(h.accrued_at, 'epoch')
-                                  or u.superseded_at > coalesce(h.accrued_at, 'epoch')))
+               and (exists (select from subscriptions s where s.org_id = o.id)
+                    or exists (select from usage_intervals u where u.org_id = o.id
+                                 and (u.growing or u.recorded_at > coalesce(h.accrued_at, 'epoch')
+                                      or u.superseded_at > coalesce(h.accrued_at, 'epoch'))))
              order by h.accrued_at nulls first, o.id",
         )
         .bind(sql(before))
@@ -67,16 +70,22 @@ impl Worker {
         Ok(rows.into_iter().map(|(org, at)| (OrgId::from_uuid(org), at.to_jiff())).collect())
     }
 
-    /// The running services of an org, by the names of their project and their own.
+    /// The running services of an org or of one project, by the names of their project and their own.
     ///
     /// # Errors
     /// The database cannot be reached.
-    pub async fn running_services(&self, org: OrgId) -> Result<Vec<(String, String)>, Error> {
+    pub async fn running_services(
+        &self,
+        org: OrgId,
+        project: Option<ProjectId>,
+    ) -> Result<Vec<(String, String)>, Error> {
         let rows = sqlx::query_as(
             "select p.name, s.name from services s join projects p on p.id = s.project_id
-             where s.org_id = $1 and s.desired = 'active' order by s.id",
+             where s.org_id = $1 and s.desired = 'active' and ($2::uuid is null or s.project_id = $2)
+             order by s.id",
         )
         .bind(org.uuid())
+        .bind(project.map(ProjectId::uuid))
         .fetch_all(self.pool())
         .await?;
         Ok(rows)
@@ -109,11 +118,11 @@ pub(crate) async fn post(
     let mut seq = ledger::lock(tx, org).await?;
     let account = billing::account(tx, org, settings.currency).await?;
     let heard = usage::watermarks(&mut **tx, None).await?;
-    let current = billing::inputs(tx, org, account.clone(), now, &heard).await?;
+    let current = billing::inputs(tx, org, account.clone(), now, &heard, None).await?;
     let spending = current.period;
     // The last moment before this period.
     let former = current.period.from.checked_sub(SignedDuration::from_micros(1)).unwrap_or(now);
-    let former = billing::inputs(tx, org, account, former, &heard).await?;
+    let former = billing::inputs(tx, org, account, former, &heard, None).await?;
     let mut accrued = Accrued::default();
     for inputs in [former, current] {
         let rated = inputs.rate(settings.charge_simulated)?;
@@ -122,7 +131,11 @@ pub(crate) async fn post(
         seq = ledger::append(tx, org, (EntryKind::Usage, None), seq, &entries, now).await?;
         accrued.entries = accrued.entries.saturating_add(entries.len());
     }
-    accrued.is_spent = budget::note_spending(tx, org, spending, now).await?;
+    let at_zero = balance::note(tx, org, now).await?;
+    accrued.paused = budget::note_spending(tx, org, spending, now).await?;
+    if at_zero == Some(AtLimit::Pause) {
+        accrued.paused.push(None);
+    }
     sqlx::query("update ledger_heads set accrued_at = $2, heard = $3 where org_id = $1")
         .bind(org.uuid())
         .bind(sql(now))

@@ -20,7 +20,7 @@ impl Stage {
         let wanted = Some(BudgetRequest { limit, at_limit });
         let settings = BillingSettings::default();
         let (app, org) = (&self.db.app, self.db.org);
-        Ok(app.put_budget(org, wanted, &settings, &self.context(), at(0)).await?.0)
+        Ok(app.put_budget((org, None), wanted, &settings, &self.context(), at(0)).await?.0)
     }
 
     async fn spending(&self) -> Budget {
@@ -71,7 +71,7 @@ async fn spending_reaches_thresholds_once_and_ends_in_a_pause() {
     stage.budget(10_000_000, AtLimit::Pause).await.unwrap();
     let settings = BillingSettings::default();
     let (worker, org) = (&stage.db.worker, stage.db.org);
-    let post = async || worker.accrue(org, &settings, at(60)).await.unwrap().is_spent;
+    let post = async || worker.accrue(org, &settings, at(60)).await.unwrap().paused == [None];
     let reached = async || -> i64 {
         stage.one("select count(*) from events where type = 'BudgetReached'").await
     };
@@ -85,8 +85,20 @@ async fn spending_reaches_thresholds_once_and_ends_in_a_pause() {
         assert_eq!(post().await, is_spent, "{pods}: posted again");
         assert_eq!(reached().await, events, "{pods}");
     }
-    let running = worker.running_services(org).await.unwrap();
+    let running = worker.running_services(org, None).await.unwrap();
     assert_eq!(running, [(PROJECT.to_owned(), "web".to_owned())]);
     assert!(stage.db.app.pause_over_budget(org, (PROJECT, "web"), at(61)).await.unwrap());
-    assert!(worker.running_services(org).await.unwrap().is_empty());
+    assert!(worker.running_services(org, None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn services_that_were_accepted_before_count_from_the_moment_a_budget_is_set() {
+    let stage = Stage::new().await;
+    stage.declare("web", "shop:1").await;
+    // As those that were accepted before prices were stored.
+    sqlx::query("update reservations set hourly_micros = 0").execute(&stage.owner).await.unwrap();
+    let held = 6000 * HOURS_LEFT;
+    assert!(matches!(stage.budget(held - 1, AtLimit::Refuse).await, Err(Refusal::Refused(_))));
+    let budget = stage.budget(held, AtLimit::Refuse).await.unwrap().unwrap();
+    assert_eq!(budget.held_micros, held);
 }

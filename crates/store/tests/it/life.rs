@@ -67,6 +67,8 @@ async fn newer(stage: &Stage) {
     crate::life_newer::prices(stage).await;
     crate::life_newer::drift(stage).await;
     crate::life_newer::money(stage).await;
+    crate::life_newer::subscriptions(stage).await;
+    crate::life_newer::project_limits(stage).await;
     crate::life_people::people(stage).await;
     crate::life_newer::hours(stage).await;
 }

@@ -9,6 +9,7 @@ use trueup_model::drift::{ConflictDecision, DivergenceState, DriftPolicy, DriftR
 use trueup_model::finding::{OrphanCandidate, SweepResult};
 use trueup_model::key::Kind;
 use trueup_model::money::Money;
+use trueup_model::offer::Offer;
 use trueup_model::plan::Plan;
 use trueup_model::report::{NamespaceSurvey, Outcome, Report};
 use trueup_model::survey::Survey;
@@ -16,7 +17,7 @@ use trueup_model::usage::GapPolicy;
 use trueup_rules::admit::AdmissionRequest;
 use trueup_store::door::{
     BudgetRequest, CreditRequest, DomainRequest, InvoiceRequest, ProjectForce, RequestContext,
-    ServiceRequest,
+    ServiceRequest, SubscriptionRequest,
 };
 use trueup_store::{DivergenceFilter, Observer, PreviewResult, Recognised};
 use trueup_testkit::report_batch::RecordReports as _;
@@ -197,7 +198,7 @@ pub(crate) async fn billed(stage: &Stage, org: OrgId) {
     gap(stage, &object).await;
     let limit = Money { micros: 1_000_000_000, currency: settings.currency };
     let budget = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
-    app.put_budget(org, budget, &settings, &stage.context(), at(99)).await.unwrap();
+    app.put_budget((org, None), budget, &settings, &stage.context(), at(99)).await.unwrap();
 }
 
 /// A gap that was superseded, and an interval that a correction replaced.
@@ -228,4 +229,33 @@ pub(crate) async fn hours(stage: &Stage) {
     let request = AdmissionRequest { active: Some(crate::active_hours::day()), ..web("nginx:1") };
     let row = stage.try_declare("sleeping", &request, None, 99).await.unwrap().row;
     assert!(row.service.scheduled_off);
+}
+
+/// Offers in two versions, a subscription that holds, and one that begins later.
+pub(crate) async fn subscriptions(stage: &Stage) {
+    let (app, org, operator) = (&stage.db.app, stage.db.org, operator(stage));
+    let (settings, context) = (BillingSettings::default(), RequestContext::new(&operator, None));
+    let offers = app.list_offers().await.unwrap();
+    let team = offers.into_iter().find(|offer| offer.name == name("team")).unwrap();
+    let terms = Offer { fee_micros: 1, at_zero: Some(AtLimit::Warn), ..team };
+    assert!(app.put_offer(&terms, &context, at(100)).await.unwrap().changed);
+    for (offer, next_period) in [("team", false), ("enterprise", true)] {
+        let wanted = SubscriptionRequest { offer, version: None, next_period };
+        let put = app.put_subscription(org, wanted, &settings, &stage.context(), at(101)).await;
+        assert!(put.unwrap().changed);
+    }
+    assert!(stage.db.worker.accrue(org, &settings, at(102)).await.unwrap().entries > 0);
+}
+
+/// The quota and the budget of a project.
+pub(crate) async fn project_limits(stage: &Stage) {
+    let (app, org, context) = (&stage.db.app, stage.db.org, stage.context());
+    let limit = app.find_quota(org).await.unwrap().limit;
+    let put = app.put_project_quota(org, PROJECT, Some(limit), &context, at(103)).await;
+    assert!(put.unwrap().1);
+    let settings = BillingSettings::default();
+    let limit = Money { micros: 900_000_000, currency: settings.currency };
+    let budget = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
+    let put = app.put_budget((org, Some(PROJECT)), budget, &settings, &context, at(103)).await;
+    assert!(put.unwrap().1);
 }

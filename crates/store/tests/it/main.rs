@@ -80,6 +80,8 @@ mod price;
 #[cfg(test)]
 mod project;
 #[cfg(test)]
+mod project_limits;
+#[cfg(test)]
 mod projection;
 mod projects_wall;
 #[cfg(test)]
@@ -104,6 +106,8 @@ mod stage;
 mod statement;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod subscription;
 #[cfg(test)]
 mod system;
 #[cfg(test)]

@@ -62,7 +62,7 @@ async fn a_refusal_says_what_is_short_and_records_nothing() {
     stage.limit(Amounts { cpu_millis: 600, ..PLENTY }).await;
     stage.declare("web", "shop:1").await;
     let before = stage.rows().await;
-    let Err(Refusal::OverQuota { more, quota }) =
+    let Err(Refusal::OverQuota { more, quota, .. }) =
         stage.act("web", &ServiceOperation::Scale { replicas: 3 }).await
     else {
         panic!("three pods of 250 are more than 600");

@@ -15,6 +15,7 @@ use trueup_model::key::Kind;
 use trueup_model::order::Unit;
 use trueup_model::report::{ObjectChange, Outcome, Report};
 use trueup_model::wake::Claimed;
+use trueup_store::door::SubscriptionRequest;
 use trueup_store::{
     DueDnsCheck, Notification, Observer, PendingPreview, PreviewResult, ReachabilityChange,
     ServiceRow, WaitingProposal,
@@ -201,6 +202,12 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     theirs.assert_untouched_by("metering our pods").await;
     worker.accrue(org, &settings, at(13)).await.unwrap();
     theirs.assert_untouched_by("posting our usage").await;
+    let wanted = SubscriptionRequest { offer: "team", version: None, next_period: true };
+    let (app, context) = (&stage.db.app, stage.context());
+    app.put_subscription(org, wanted, &settings, &context, at(13)).await.unwrap();
+    let begun = at(40 * 86_400);
+    assert!(worker.apply_limits(org, begun).await.unwrap());
+    theirs.assert_untouched_by("applying our limits").await;
 
     for service in ["web", "more"] {
         let row = stage.delete(service).await.unwrap().row;
@@ -342,8 +349,9 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     worker.watermarks(cluster).await.unwrap();
     worker.balance_capacity(lease, at(12)).await.unwrap();
     worker.orgs_to_accrue(at(12)).await.unwrap();
+    worker.orgs_to_limit(at(12)).await.unwrap();
     worker.periods_to_close(at(12)).await.unwrap();
-    worker.running_services(stage.db.org).await.unwrap();
+    worker.running_services(stage.db.org, None).await.unwrap();
     assert_eq!(worker.pending_previews(cluster, 9, at(12)).await.unwrap().len(), 2);
     worker.open_previews(cluster, at(12)).await.unwrap();
     assert_eq!(worker.requested_removals(cluster).await.unwrap().len(), 1);

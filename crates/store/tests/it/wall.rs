@@ -115,6 +115,7 @@ async fn each_tenant_policy_checks_the_org() {
         "capacity_costs",
         "capacity_days",
         "clusters",
+        "offers",
         "orgs",
         "plan_bodies",
         "platform",

@@ -11,6 +11,7 @@ use trueup_model::domain::{DnsResult, Host};
 use trueup_model::drift::DriftPolicy;
 use trueup_model::event::Source;
 use trueup_model::money::{Currency, Money};
+use trueup_model::offer::Offer;
 use trueup_model::org::PLATFORM;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
@@ -21,7 +22,7 @@ use trueup_model::variable::VariableName;
 use trueup_store::FreezeRequest;
 use trueup_store::door::{
     BudgetRequest, DomainRequest, EndpointRequest, EndpointTarget, EntryRequest, Refusal,
-    RequestContext, ServiceRequest, VariablePatch,
+    RequestContext, ServiceRequest, SubscriptionRequest, VariablePatch,
 };
 use trueup_testkit::test_db::name;
 
@@ -58,7 +59,7 @@ impl Recorded {
 }
 
 /// Writes in an order in which each of them changes something.
-const WRITES: [(&str, Recorded); 23] = [
+const WRITES: [(&str, Recorded); 25] = [
     // First, because other writes wake the service as well.
     ("requeue_wake", Recorded::Event("WakeRequeued")),
     ("accept_project", Recorded::Event("ProjectQueued")),
@@ -73,6 +74,8 @@ const WRITES: [(&str, Recorded); 23] = [
     ("put_plan", Recorded::Event("PlanChanged")),
     ("put_quota", Recorded::Event("QuotaChanged")),
     ("put_billing_account", Recorded::Event("BillingAccountChanged")),
+    ("put_offer", Recorded::Event("OfferPublished")),
+    ("put_subscription", Recorded::Event("SubscriptionChanged")),
     ("put_budget", Recorded::Event("BudgetChanged")),
     ("put_routing", Recorded::Event("RoutingChanged")),
     ("request_preview", Recorded::Row("preview_requests")),
@@ -221,13 +224,26 @@ async fn write_setting(
             account.tax_ppm += 1;
             assert!(app.put_billing_account(org, &account, &settings, context, now).await?.1);
         }
+        "put_offer" => {
+            let last = app.list_offers().await?.remove(0);
+            let terms = Offer { fee_micros: last.fee_micros + 1, ..last };
+            assert!(app.put_offer(&terms, context, now).await?.changed);
+        }
+        "put_subscription" => {
+            let settings = BillingSettings::default();
+            let current = app.cost_inputs(org, now, &settings).await?.subscriptions;
+            let is_team = current.last().is_some_and(|held| held.offer.name == name("team"));
+            let offer = if is_team { "enterprise" } else { "team" };
+            let wanted = SubscriptionRequest { offer, version: None, next_period: false };
+            assert!(app.put_subscription(org, wanted, &settings, context, now).await?.changed);
+        }
         "put_budget" => {
             let (settings, currency) = (BillingSettings::default(), Currency::EUR);
             let before =
                 app.find_budget(org, &settings, now).await?.map_or(0, |it| it.limit_micros);
             let limit = Money { micros: before + 1, currency };
             let wanted = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
-            assert!(app.put_budget(org, wanted, &settings, context, now).await?.1);
+            assert!(app.put_budget((org, None), wanted, &settings, context, now).await?.1);
         }
         "put_routing" => {
             let cluster = app.list_clusters().await?.remove(0);

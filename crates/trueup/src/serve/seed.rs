@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
+use trueup_model::offer::Offer;
 use trueup_model::plan::Plan;
 use trueup_model::principal::Role;
 use trueup_model::template::Template;
@@ -37,6 +38,10 @@ const TEMPLATES: [&str; 14] = [
 const PLANS: &str = include_str!("../../../../plans/plans.yaml");
 const REAL_PLANS: &str = include_str!("../../../../plans/local.yaml");
 
+/// What orgs can subscribe to, and what the demo org has.
+const OFFERS: &str = include_str!("../../../../plans/offers.yaml");
+const DEMO_OFFER: &str = "team";
+
 /// The node ports of endpoints: a part of Kubernetes' default range.
 const ENDPOINT_PORTS: RangeInclusive<u16> = 30_000..=30_999;
 
@@ -69,6 +74,9 @@ pub(super) async fn seed(
     for plan in plans(if real_node { &[PLANS, REAL_PLANS] } else { &[PLANS] })? {
         setup.ensure_plan(&plan).await?;
     }
+    for offer in serde_saphyr::from_str::<Vec<Offer>>(OFFERS)? {
+        setup.ensure_offer(&offer).await?;
+    }
     let cluster = setup.ensure_cluster("local", now).await?;
     setup.ensure_endpoint_pool(cluster, ENDPOINT_PORTS).await?;
     let org = setup.ensure_org("demo", now).await?;
@@ -99,6 +107,7 @@ async fn people(
         let owner = FirstUser { email: &email, name: "Demo Owner", password_hash: &password_hash };
         let owner = setup.ensure_user(&owner, now).await?;
         setup.ensure_member(org, owner, Role::Owner, now).await?;
+        setup.ensure_subscription(org, DEMO_OFFER, now).await?;
     }
     if setup.has_users().await? {
         install.forget_setup_code();
@@ -160,6 +169,7 @@ fn template(text: &str) -> anyhow::Result<Template> {
 #[cfg(test)]
 mod tests {
     use trueup_rules::admit::template::check;
+    use trueup_rules::rate::offer_check::check_offer;
 
     use super::*;
 
@@ -171,6 +181,15 @@ mod tests {
             let template = template(text).unwrap();
             let plan = template.plan.unwrap_or_else(|| panic!("{} has no plan", template.name));
             assert!(shipped.contains(&plan), "{}: {plan}", template.name);
+        }
+    }
+
+    #[test]
+    fn every_shipped_offer_is_publishable() {
+        let offers: Vec<Offer> = serde_saphyr::from_str(OFFERS).unwrap();
+        assert!(offers.iter().any(|offer| offer.name.as_str() == DEMO_OFFER));
+        for offer in &offers {
+            assert_eq!(check_offer(offer), [], "{}", offer.name);
         }
     }
 

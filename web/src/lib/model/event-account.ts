@@ -74,6 +74,12 @@ function billing(data: EventData): Sentence | undefined {
       const amounts = `${money(data.spent_micros, data.currency)} of ${money(data.limit_micros, data.currency)}`;
       return say("bad", "budget reached", `${data.percent} %: ${amounts}`);
     }
+    case "OfferPublished":
+      return say("strong", data.retired ? "offer retired" : "offer published", `${data.offer} version ${data.version}`);
+    case "SubscriptionChanged":
+      return say("strong", "subscription changed", `${data.offer} version ${data.version} from ${data.from.slice(0, 16)}Z`);
+    case "BalanceExhausted":
+      return say("bad", "no balance left", `${money(data.balance_micros, data.currency)}; at zero: ${data.at_zero}`);
     case "CreditGranted":
       return say("good", "credit granted", money(data.micros, data.currency));
     case "InvoiceIssued":

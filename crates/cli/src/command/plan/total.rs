@@ -82,11 +82,12 @@ impl RunningTotal {
     /// The quota with all of them.
     fn quota(&self) -> Quota {
         let (limit, used) = (self.before.limit, plus(self.before.used, self.takes()));
-        Quota { limit, used, left: limit.less(used) }
+        Quota { limit, used, left: limit.less(used), source: self.before.source }
     }
 
     fn over_quota(&self) -> Vec<Shortage> {
-        let limits = Limits { limit: self.before.limit, used: self.before.used };
+        let limits =
+            Limits { limit: self.before.limit, used: self.before.used, source: self.before.source };
         let needed = self.takes();
         let short = limits.short_of(needed);
         short
@@ -180,6 +181,7 @@ fn sums<'a>(amounts: impl Iterator<Item = &'a Amount>) -> Vec<Amount> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trueup_model::quota::LimitSource;
 
     use super::*;
 
@@ -190,7 +192,8 @@ mod tests {
     /// One of ten services and 1 core CPU are left.
     fn running_total() -> RunningTotal {
         let (limit, used) = (amounts(10, 5000), amounts(9, 4000));
-        RunningTotal::new(Quota { limit, used, left: limit.less(used) })
+        let source = LimitSource::Default;
+        RunningTotal::new(Quota { limit, used, left: limit.less(used), source })
     }
 
     fn euros(micros: i64) -> Amount {

@@ -13,7 +13,7 @@ use crate::door::credit::give_back;
 use crate::door::write::Write;
 use crate::door::{Accepted, Refusal};
 use crate::ledger::EntryKind;
-use crate::{Error, invoice, ledger};
+use crate::{Error, balance, invoice, ledger};
 
 /// Records what became of an issued invoice.
 pub(super) async fn settle(
@@ -51,6 +51,7 @@ pub(super) async fn settle(
         Fact::InvoiceVoided(InvoiceVoided { invoice, number, principal })
     };
     write.record(fact).await?;
+    balance::note(&mut write.tx, org, write.now).await?;
     let row = require(&mut write, wanted).await?;
     let id = row.id.to_string();
     write.finish_as(&id, Accepted { row, changed: true }).await
