@@ -26,7 +26,7 @@ pub struct ProviderRequest {
     #[schema(min_length = 1, max_length = 500)]
     pub issuer: String,
     /// The id that the provider gave to Trueup.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub client_id: String,
     /// The secret that the provider gave to Trueup. Without one the secret that is set stays; a public client has none.
     /// It is never shown.
@@ -38,7 +38,7 @@ pub struct ProviderRequest {
     pub domains: Vec<String>,
     /// The claim with the groups of a person; the default is `groups`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub groups_claim: Option<String>,
     /// The roles of groups: the first group that a person is in counts. `*` is everybody.
     #[schema(min_items = 1, max_items = 100)]
@@ -67,7 +67,7 @@ fn expose_some<S: serde::Serializer>(
 #[serde(deny_unknown_fields)]
 pub struct ProviderGroup {
     /// The group, as the provider names it; `*` is everybody.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pub group: String,
     /// The role in the org.
     #[schema(value_type = Role)]

@@ -70,9 +70,9 @@ pub(crate) async fn project_budget_get(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<api::Budget>> {
-    caller.must(Permission::ReadBilling)?;
+    let app = caller.within(&state.app, Permission::ReadBilling)?;
     let now = state.clock.now();
-    let found = state.app.find_project_budget(caller.org, &project, &state.billing, now).await?;
+    let found = app.find_project_budget(caller.org, &project, &state.billing, now).await?;
     let found = found.ok_or_else(|| Failure::not_found("project"))?;
     Ok(Json(view(found, period_end(&state, caller.org, now).await?)))
 }
@@ -109,7 +109,7 @@ async fn set(
     project: Option<&str>,
     wanted: Option<Answer<BudgetRequest>>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageBilling)?;
+    let change = in_place(change, project, Permission::ManageBilling)?;
     let wanted = wanted.transpose()?;
     let (org, context, now) = (change.org(), change.context(), change.now());
     let billing = &change.state.billing;
@@ -117,6 +117,17 @@ async fn set(
         change.app().put_budget((org, project), wanted, billing, &context, now).await?;
     let until = period_end(&change.state, org, now).await?;
     change.done(changed, &view(budget, until))
+}
+
+/// Checks a permission for the whole org; another project than the caller's is not found.
+pub(crate) fn in_place(
+    change: WriteRequest,
+    project: Option<&str>,
+    permission: Permission,
+) -> Answer<WriteRequest> {
+    let change = if project.is_some() { change.within(permission)? } else { change };
+    change.must(permission)?;
+    Ok(change)
 }
 
 fn read(body: &BudgetBody) -> Answer<BudgetRequest> {

@@ -116,6 +116,8 @@ fn read(path: &str, manifest: &OfferManifest) -> Answer<model::Offer> {
             memory_mib: limits.memory_mib,
             storage_gib: limits.storage_gib,
             gpus: limits.gpus,
+            projects: limits.projects,
+            endpoints: limits.endpoints,
         },
         included,
         prices,

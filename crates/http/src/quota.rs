@@ -11,6 +11,7 @@ use trueup_model::{quota as model, quota};
 use trueup_rules::admit::FieldError;
 
 use crate::AppState;
+use crate::budget::in_place;
 use crate::front::body::Body;
 use crate::front::caller::Caller;
 use crate::front::extract::Path;
@@ -62,8 +63,8 @@ pub(crate) async fn project_quota_get(
     caller: Caller,
     Path(project): Path<String>,
 ) -> Answer<Json<Quota>> {
-    caller.must(Permission::Read)?;
-    let found = state.app.find_project_quota(caller.org, &project).await?;
+    let app = caller.within(&state.app, Permission::Read)?;
+    let found = app.find_project_quota(caller.org, &project).await?;
     Ok(Json(view(&found.ok_or_else(|| Failure::not_found("project"))?)))
 }
 
@@ -98,8 +99,11 @@ async fn set_project(
     project: &str,
     limit: Option<quota::Amounts>,
 ) -> Answer<Response> {
-    change.must(Permission::ManageProjects)?;
+    // Who manages the project alone does not give it more.
+    let change = in_place(change, Some(project), Permission::ManageProjects)?;
     let (org, context, now) = (change.org(), change.context(), change.now());
+    // It limits what the services of the project reserve.
+    let limit = limit.map(|limit| quota::Amounts { projects: 0, endpoints: 0, ..limit });
     let put = change.app().put_project_quota(org, project, limit, &context, now).await;
     let (quota, changed) = put?;
     change.done(changed, &view(&quota))
@@ -112,6 +116,8 @@ fn read(limit: &Amounts) -> quota::Amounts {
         memory_mib: limit.memory_mib,
         storage_gib: limit.storage_gib,
         gpus: limit.gpus,
+        projects: limit.projects,
+        endpoints: limit.endpoints,
     }
 }
 

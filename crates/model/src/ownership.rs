@@ -57,6 +57,7 @@ pub const OPERATIONS: &[Owned] = &[
     owned("service_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("project_budget_", Mechanism::Direct, BUDGET),
     owned("project_quota_", Mechanism::Direct, "none: it applies to later requests"),
+    owned("project_role_", Mechanism::Direct, "none: roles are read at every request"),
     owned("project_", Mechanism::Reconciler, "the executor of its cluster"),
     owned("variable_", Mechanism::Reconciler, "the executors of the services that read it"),
     owned("secret_", Mechanism::Reconciler, "the executors of the services that read it"),
@@ -199,6 +200,14 @@ pub const LOOPS: &[Loop] = &[
         writes: "usage intervals and gaps",
         wakes: "recorded transitions; polls every 5 seconds",
         net: "what is not metered stays marked in the database",
+    },
+    Loop {
+        name: "capacity check",
+        file: "crates/control/src/capacity_check.rs",
+        mechanism: Mechanism::Janitor,
+        writes: "what became of the capacity of each cluster and day",
+        wakes: "every five minutes",
+        net: "the next round computes the same days",
     },
     Loop {
         name: "accruer",

@@ -148,11 +148,11 @@ grant execute on function find_provider_of to trueup_app;
 create or replace function authenticate_session(session_hash bytea, now timestamptz)
     returns table (session_id uuid, expires_at timestamptz, used_at timestamptz, user_id uuid, token_id uuid,
                    name text, email text, org_id uuid, org_name text, role text, permissions text[],
-                   token_expires_at timestamptz)
+                   token_expires_at timestamptz, projects jsonb)
     language sql stable security definer set search_path = pg_catalog, public
     begin atomic
         select s.id, s.expires_at, s.used_at, u.id, null::uuid, u.name, u.email,
-               m.org_id, o.name, m.role, null::text[], null::timestamptz
+               m.org_id, o.name, m.role, null::text[], null::timestamptz, roles_in_projects(u.id, m.org_id)
         from sessions s join users u on u.id = s.user_id
         left join identities i on i.id = s.identity_id
         left join identity_providers p on p.id = i.provider_id
@@ -166,7 +166,8 @@ create or replace function authenticate_session(session_hash bytea, now timestam
                    and i.confirmed_at > now - make_interval(mins => p.outage_minutes)))
         union all
         select s.id, least(s.expires_at, t.expires_at), s.used_at, null, t.id, t.name, null,
-               t.org_id, o.name, t.role, t.permissions, t.expires_at
+               t.org_id, o.name, case when t.project_id is null then t.role else 'member' end,
+               t.permissions, t.expires_at, role_in_project(t.project_id, t.role)
         from sessions s join tokens t on t.id = s.token_id
         join orgs o on o.id = t.org_id
         where s.hash = session_hash and s.revoked_at is null and s.expires_at > now

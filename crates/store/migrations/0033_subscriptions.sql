@@ -86,6 +86,8 @@ create table project_quotas (
     memory_mib_limit  bigint not null check (memory_mib_limit >= 0),
     storage_gib_limit bigint not null check (storage_gib_limit >= 0),
     gpus_limit        bigint not null check (gpus_limit >= 0),
+    -- False after it was removed.
+    holds             boolean not null,
     changed_at        timestamptz not null,
     foreign key (org_id, project_id) references projects (org_id, id)
 );
@@ -94,5 +96,7 @@ alter table project_quotas force row level security;
 create policy owner_all on project_quotas to trueup_owner using (true) with check (true);
 create policy worker_all on project_quotas to trueup_worker using (true) with check (true);
 create policy app_org on project_quotas to trueup_app using (org_id = trueup_org()) with check (org_id = trueup_org());
-grant select, insert, update, delete on project_quotas to trueup_app;
+create policy app_project on project_quotas as restrictive to trueup_app
+    using ((select trueup_whole_org()) or project_id = any((select trueup_projects())::uuid[]));
+grant select, insert, update on project_quotas to trueup_app;
 grant select on project_quotas to trueup_worker;

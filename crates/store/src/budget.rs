@@ -80,8 +80,9 @@ pub(crate) async fn load(
     let row = sqlx::query(
         "select b.limit_micros, b.currency, b.at_limit, b.period_from, b.spent_micros, h.accrued_at,
                 (select coalesce(sum(r.hourly_micros), 0)::bigint
-                 from reservations r join services s on s.id = r.service_id
-                 where r.org_id = $1 and ($2::uuid is null or s.project_id = $2)) as hourly
+                 from reservations r
+                 where r.org_id = $1 and ($2::uuid is null or exists (
+                     select from services s where s.id = r.service_id and s.project_id = $2))) as hourly
          from budgets b left join ledger_heads h on h.org_id = b.org_id
          where b.org_id = $1 and b.project_id is not distinct from $2 and b.limit_micros is not null",
     )

@@ -54,7 +54,7 @@ impl App {
         let mut rated = Vec::new();
         for period in periods(&charges) {
             let inputs =
-                billing::inputs(&mut tx, org, account.clone(), period.from, &heard).await?;
+                billing::inputs(&mut tx, org, account.clone(), period.from, &heard, None).await?;
             rated.extend(inputs.rate(settings.charge_simulated)?.lines);
         }
         share_quantities(&mut charges, &rated);

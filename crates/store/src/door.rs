@@ -31,8 +31,8 @@ mod org;
 mod plan;
 mod preview_request;
 mod project;
-mod provider;
 mod project_quota;
+mod provider;
 mod quota;
 mod routing;
 mod secret;
@@ -180,10 +180,8 @@ pub enum Refusal {
     OverQuota {
         /// How much more than the current reservation is needed.
         more: Amounts,
-        /// The org's limit and usage.
-        quota: Box<Quota>,
         /// The limit and usage of the org, or of the project.
-        quota: Quota,
+        quota: Box<Quota>,
         /// The project, if it is its quota that is too small.
         project: Option<Name>,
     },

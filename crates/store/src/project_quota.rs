@@ -38,7 +38,7 @@ pub(crate) async fn of(tx: &mut Tx, project: ProjectId) -> Result<Quota, Error> 
 
 /// The quota that a project has of its own.
 pub(crate) async fn own(tx: &mut Tx, project: ProjectId) -> Result<Option<Quota>, Error> {
-    let row = sqlx::query("select * from project_quotas where project_id = $1")
+    let row = sqlx::query("select * from project_quotas where project_id = $1 and holds")
         .bind(project.uuid())
         .fetch_optional(&mut **tx)
         .await?;
@@ -65,5 +65,6 @@ async fn used(tx: &mut Tx, project: ProjectId) -> Result<Amounts, Error> {
         memory_mib: row.try_get("memory_mib")?,
         storage_gib: row.try_get("storage_gib")?,
         gpus: row.try_get("gpus")?,
+        ..Amounts::default()
     })
 }

@@ -6,8 +6,8 @@ use trueup_model::id::{OrgId, ServiceId};
 use trueup_model::quota::{Amounts, Quota};
 
 use crate::db::pool::Tx;
-use crate::door::Refusal;
 use crate::db::row::read;
+use crate::door::Refusal;
 use crate::{App, Error};
 
 impl App {

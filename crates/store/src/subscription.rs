@@ -135,7 +135,7 @@ async fn set(
     sqlx::query(
         "update quotas set services_limit = $3, cpu_millis_limit = $4, memory_mib_limit = $5,
                 storage_gib_limit = $6, gpus_limit = $7, limits_from = 'subscription',
-                subscription_id = $2, limits_until = $8
+                subscription_id = $2, limits_until = $8, projects_limit = $9, endpoints_limit = $10
          where org_id = $1",
     )
     .bind(org.uuid())
@@ -146,6 +146,8 @@ async fn set(
     .bind(limit.storage_gib)
     .bind(limit.gpus)
     .bind(next.map(sql))
+    .bind(limit.projects)
+    .bind(limit.endpoints)
     .execute(&mut **tx)
     .await?;
     Ok(())

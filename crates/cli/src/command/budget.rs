@@ -21,7 +21,7 @@ pub struct Args {
     command: Option<Command>,
     /// The budget of this project instead of the org's
     #[arg(long, global = true)]
-    project: Option<String>,
+    of: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -46,7 +46,7 @@ enum Command {
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let project = args.project.as_deref();
+    let project = args.of.as_deref();
     let (writing, budget) = match args.command {
         None => {
             let budget = match project {

@@ -11,13 +11,13 @@ pub struct Args {
     /// A permission such as manage_services; all of them when omitted
     permission: Option<String>,
     /// In this project; default: in the org as a whole
-    #[arg(long)]
-    project: Option<String>,
+    #[arg(long = "in", value_name = "PROJECT")]
+    within: Option<String>,
 }
 
 pub async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
-    let asking = client.access_check(args.permission.as_deref(), args.project.as_deref());
+    let asking = client.access_check(args.permission.as_deref(), args.within.as_deref());
     let decisions = context.wait("waiting for Trueup", asking).await?;
     if !context.output.print(context.terminal, &decisions)? {
         let mut table = Table::new(&["PERMISSION", "ALLOWED", "WHY"]);

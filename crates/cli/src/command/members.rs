@@ -40,8 +40,8 @@ enum Command {
         /// viewer, developer or admin
         role: String,
         /// Name or id of the project
-        #[arg(long)]
-        project: String,
+        #[arg(long = "in", value_name = "PROJECT")]
+        within: String,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -50,8 +50,8 @@ enum Command {
         /// Address or id (usr_…)
         member: String,
         /// Name or id of the project
-        #[arg(long)]
-        project: String,
+        #[arg(long = "in", value_name = "PROJECT")]
+        within: String,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -82,8 +82,8 @@ pub struct InviteArgs {
     #[arg(long, default_value = "developer")]
     role: String,
     /// Offer the role in this project alone: viewer, developer or admin
-    #[arg(long)]
-    project: Option<String>,
+    #[arg(long = "in", value_name = "PROJECT")]
+    within: Option<String>,
     #[command(flatten)]
     dry: DryRun,
 }
@@ -105,7 +105,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                     .line(&format!("{} ({}) is {} now", put.name, put.email, put.role))?;
             }
         }
-        Command::Grant { member, role, project, dry } => {
+        Command::Grant { member, role, within: project, dry } => {
             let (writing, wanted) = (dry.begin(&client), MemberRequest { role });
             let putting = writing.client().project_role_put(&member, &project, &wanted);
             let put = context.wait("giving the role", putting).await?;
@@ -117,7 +117,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 context.terminal.line(&format!("{} ({}) is {roles} now", put.name, put.email))?;
             }
         }
-        Command::Revoke { member, project, dry } => {
+        Command::Revoke { member, within: project, dry } => {
             let writing = dry.begin(&client);
             let taking = writing.client().project_role_delete(&member, &project);
             let row = context.wait("taking the role", taking).await?;
@@ -177,7 +177,7 @@ pub async fn list(client: &Client, context: &Context) -> anyhow::Result<Exit> {
 pub async fn invite(args: InviteArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     let writing = args.dry.begin(&client);
-    let wanted = InvitationRequest { email: args.email, role: args.role, project: args.project };
+    let wanted = InvitationRequest { email: args.email, role: args.role, project: args.within };
     let made = context.wait("inviting", writing.client().invitation_create(&wanted)).await?;
     if writing.previewed(&format!("invitation/{}", wanted.email), context)? {
         return Ok(Exit::Ok);

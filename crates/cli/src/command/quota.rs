@@ -15,8 +15,8 @@ pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// The project
-    #[arg(long)]
-    project: Option<String>,
+    #[arg(long, value_name = "PROJECT")]
+    of: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -26,8 +26,8 @@ enum Command {
     /// Remove the quota of a project: that of the org holds (owners)
     Remove {
         /// The project
-        #[arg(long)]
-        project: String,
+        #[arg(long, value_name = "PROJECT")]
+        of: String,
         #[command(flatten)]
         dry: DryRun,
     },
@@ -36,8 +36,8 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct SetArgs {
     /// The project; without it, the limits of the org are set
-    #[arg(long)]
-    project: Option<String>,
+    #[arg(long, value_name = "PROJECT")]
+    of: Option<String>,
     /// Services
     #[arg(long)]
     services: Option<i64>,
@@ -53,15 +53,21 @@ struct SetArgs {
     /// Whole GPUs
     #[arg(long)]
     gpus: Option<i64>,
+    /// Projects of the org
+    #[arg(long, conflicts_with = "of")]
+    projects: Option<i64>,
+    /// Endpoints over all projects of the org
+    #[arg(long, conflicts_with = "of")]
+    endpoints: Option<i64>,
     #[command(flatten)]
     dry: DryRun,
 }
 
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.command {
-        None => show(&read(args.project.as_deref(), context).await?, context),
+        None => show(&read(args.of.as_deref(), context).await?, context),
         Some(Command::Set(args)) => set(*args, context).await,
-        Some(Command::Remove { project, dry }) => {
+        Some(Command::Remove { of: project, dry }) => {
             let client = context.connect()?.client;
             let writing = dry.begin(&client);
             let removing = writing.client().project_quota_delete(&project);
@@ -83,18 +89,20 @@ async fn read(project: Option<&str>, context: &Context) -> anyhow::Result<Quota>
 }
 
 async fn set(args: SetArgs, context: &Context) -> anyhow::Result<Exit> {
-    let limit = read(args.project.as_deref(), context).await?.limit;
+    let limit = read(args.of.as_deref(), context).await?.limit;
     let wanted = Amounts {
         services: args.services.unwrap_or(limit.services),
         cpu_millis: args.cpu_millis.unwrap_or(limit.cpu_millis),
         memory_mib: args.memory_mib.unwrap_or(limit.memory_mib),
         storage_gib: args.storage_gib.unwrap_or(limit.storage_gib),
         gpus: args.gpus.unwrap_or(limit.gpus),
+        projects: args.projects.unwrap_or(limit.projects),
+        endpoints: args.endpoints.unwrap_or(limit.endpoints),
     };
     let client = context.connect()?.client;
     let writing = args.dry.begin(&client);
     let to = writing.client();
-    let quota = match &args.project {
+    let quota = match &args.of {
         Some(project) => {
             context.wait("setting the quota", to.project_quota_put(project, &wanted)).await?
         }

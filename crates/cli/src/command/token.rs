@@ -31,8 +31,8 @@ enum Command {
         #[arg(long, default_value = "viewer")]
         role: String,
         /// Limit the token to this project, with the role viewer, developer or admin in it
-        #[arg(long)]
-        project: Option<String>,
+        #[arg(long = "in", value_name = "PROJECT")]
+        within: Option<String>,
         /// Limit the token to this permission of its role (may be given more than once)
         #[arg(long = "permission", value_name = "PERMISSION")]
         permissions: Vec<String>,
@@ -61,7 +61,7 @@ pub struct WhoamiArgs {}
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect()?.client;
     match args.command {
-        Command::Create { name, role, project, permissions, expires_in_days, dry } => {
+        Command::Create { name, role, within: project, permissions, expires_in_days, dry } => {
             let writing = dry.begin(&client);
             let permissions = (!permissions.is_empty()).then_some(permissions);
             let wanted = TokenRequest {

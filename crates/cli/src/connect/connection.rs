@@ -56,6 +56,11 @@ impl ClientFile {
         }
     }
 
+    /// Removes the file: nobody should be sent its token while the server is down. It is rewritten at the next start.
+    pub fn remove(data_dir: &Path) {
+        fs::remove_file(Self::path(data_dir)).ok();
+    }
+
     /// Writes the file atomically, readable only by its owner.
     pub fn write(&self, data_dir: &Path) -> io::Result<()> {
         let path = Self::path(data_dir);

@@ -5,7 +5,23 @@ mod provider;
 use jiff::Timestamp;
 use trueup_api::event::CloudEvent;
 use trueup_model::event::{
-    AbsenceVerified, BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept, FindingOpened, FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OfferPublished, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, Source, SubscriptionChanged, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued, wire_source,
+    AbsenceVerified, BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached,
+    ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled,
+    CreditGranted, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
+    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
+    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingClosed, FindingKept,
+    FindingOpened, FindingRemovalRequested, InvitationCreated, InvitationRevoked, InvoiceIssued,
+    InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OfferPublished,
+    OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen,
+    ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted,
+    ProjectRoleRevoked, PublishedPrice, QuotaChanged, ReconcileChecked, ReconcileDeferred,
+    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
+    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen,
+    SignInRefused, SignedIn, SignedOut, Source, SubscriptionChanged, TemplateDeprecated,
+    TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    wire_source,
 };
 use trueup_model::key::ResourceKey;
 use trueup_model::money::Money;

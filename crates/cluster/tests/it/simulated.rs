@@ -137,7 +137,7 @@ async fn start_failure_names_its_cause_and_a_good_image_recovers() {
     let lives = [
         ("image-missing:1", Cause::ImageMissing, "not found"),
         ("image-forbidden:1", Cause::ImageForbidden, "denied"),
-        ("image-unreachable:1", Cause::ImagePull, "timeout"),
+        ("image-unreachable:1", Cause::ImagePull, "cannot get the image from its registry"),
         ("config-missing:1", Cause::ContainerConfig, "configmap"),
         ("crash-loop:1", Cause::CrashLoop, "exited with code 1 and restarted 1 times"),
         ("out-of-memory:1", Cause::OutOfMemory, "killed for using too much memory"),

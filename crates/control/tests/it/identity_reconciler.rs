@@ -211,6 +211,7 @@ async fn changed_group_changes_the_role_and_a_person_who_is_gone_is_out_everywhe
     let spec = TokenSpec {
         name: "of-ada".to_owned(),
         role: Role::Developer,
+        project: None,
         permissions: None,
         expires_at: None,
     };

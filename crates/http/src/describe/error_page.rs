@@ -14,7 +14,7 @@ pub(crate) async fn error_page(Path(code): Path<String>) -> Answer<Response> {
 }
 
 /// The pages, by code. Only this list is searched: no file path is made from the request.
-const PAGES: [(&str, &str); 31] = [
+const PAGES: &[(&str, &str)] = &[
     ("TU1001", include_str!("../../../../docs/errors/TU1001.md")),
     ("TU1002", include_str!("../../../../docs/errors/TU1002.md")),
     ("TU1003", include_str!("../../../../docs/errors/TU1003.md")),
@@ -45,6 +45,8 @@ const PAGES: [(&str, &str); 31] = [
     ("TU2001", include_str!("../../../../docs/errors/TU2001.md")),
     ("TU2002", include_str!("../../../../docs/errors/TU2002.md")),
     ("TU2101", include_str!("../../../../docs/errors/TU2101.md")),
+    ("TU1012", include_str!("../../../../docs/errors/TU1012.md")),
+    ("TU2201", include_str!("../../../../docs/errors/TU2201.md")),
     ("TU9001", include_str!("../../../../docs/errors/TU9001.md")),
 ];
 

@@ -10,7 +10,11 @@ use crate::describe::health::{self, Readiness};
 use crate::describe::{error_page, openapi, reference};
 use crate::stream::watch;
 use crate::{
-    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison, conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice, ledger, log, lookup, member, offer, operation, org, overview, plan, preview_request, project, provider, provider_sign_in, quota, receipt, release, secret, service, session, setup, subscription, template, token, transition, variable, volume, wake, why,
+    AppState, access, audit, billing, billing_export, budget, capacity, cluster, comparison,
+    conflict, cost, credit, domain, drift, endpoint, event, finding, freeze, invitation, invoice,
+    ledger, log, lookup, member, offer, operation, org, overview, plan, preview_request, project,
+    provider, provider_sign_in, quota, receipt, release, secret, service, session, setup,
+    subscription, template, token, transition, variable, volume, wake, why,
 };
 
 /// Public pages, and what operators and Prometheus read. Not part of the OpenAPI document.
@@ -37,6 +41,7 @@ pub(crate) fn operations() -> OpenApiRouter<AppState> {
         .routes(routes!(overview::overview_get))
         .routes(routes!(lookup::lookup_get))
         .merge(platform())
+        .merge(event_log())
         .merge(access())
         .merge(providers())
 }
@@ -173,8 +178,8 @@ fn platform() -> OpenApiRouter<AppState> {
         .routes(routes!(freeze::platform_unfreeze))
 }
 
-/// Tokens, orgs and the event log.
-fn access() -> OpenApiRouter<AppState> {
+/// The event log, and what it proves.
+fn event_log() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(event::event_list))
         .routes(routes!(event::event_get))
@@ -182,6 +187,11 @@ fn access() -> OpenApiRouter<AppState> {
         .routes(routes!(audit::audit_key))
         .routes(routes!(why::projection_check))
         .routes(routes!(watch::event_watch))
+}
+
+/// Sessions, members, tokens and orgs.
+fn access() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(session::session_get, session::session_create, session::session_delete))
         .routes(routes!(session::session_create_by_token))
         .routes(routes!(setup::setup_create))

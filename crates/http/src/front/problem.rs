@@ -68,7 +68,7 @@ impl Failure {
                 .to_owned(),
             Some(project) => format!(
                 "the quota of the project {project} is exceeded; nothing was saved; request less, delete \
-                 something in it, or raise its quota (`trueup quota --project {project}`)"
+                 something in it, or raise its quota (`trueup quota --of {project}`)"
             ),
         };
         Self(Box::new(Problem { errors, ..Problem::new(Code::OverQuota, detail) }))
@@ -100,7 +100,7 @@ impl Failure {
         let before = budget.held_micros.saturating_sub(more_micros);
         let (whose, option) = match project {
             None => (String::new(), String::new()),
-            Some(project) => (format!("the project {project}, "), format!(" --project {project}")),
+            Some(project) => (format!("the project {project}, "), format!(" --of {project}")),
         };
         let detail = format!(
             "this would cost {} until the end of the billing period; of the budget of {whose}{}, {} is spent and \

@@ -439,6 +439,7 @@ async fn silent_provider_signs_nobody_in_and_its_status_says_so() {
     let secret = session(&world.sign_in().await);
     let begun = world.start().await;
     let returned = world.visit(&begun).await;
+    world.front.clock.advance(std::time::Duration::from_secs(1));
     world.real.set_silent(true).await;
     world.finish(&begun.cookie, &returned).await.must_be(503, "TU2201");
     let status = world.front.get("/v1/providers/idp").send().await.json();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::Method;
@@ -10,6 +10,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use trueup_http::router;
 use trueup_model::Clock;
 use trueup_model::principal::Role;
@@ -157,14 +158,14 @@ async fn s50_two_orgs_that_hang_leave_connections_for_all_others() {
         async move { tokio::time::timeout(PATIENCE, request.send()).await.expect("an answer") }
     };
     assert_eq!(get("/readyz", THIRD).await.status, 200);
-    // Requests that read projects wait for this lock.
+    // Requests that read the quota wait for this lock; every credential reads the projects of its roles.
     let mut lock = PgConnection::connect(&front.db.urls.owner).await.unwrap();
-    let begin = "begin; lock table projects in access exclusive mode";
+    let begin = "begin; lock table quotas in access exclusive mode";
     sqlx::raw_sql(begin).execute(&mut lock).await.unwrap();
     let mut hanging = JoinSet::new();
     for token in [OWNER, STRANGER] {
         for _ in 0..FLOOD {
-            hanging.spawn(get("/v1/projects", token));
+            hanging.spawn(get("/v1/quota", token));
         }
     }
     for _ in 0..2 {

@@ -295,16 +295,16 @@ async fn s50_flood_from_one_org_does_not_block_another() {
         let request = TestRequest::new(router.clone(), Method::GET, path).token(token);
         async move { request.send().await }
     };
-    assert_eq!(request("/v1/projects", OWNER).await.status, 200, "this token is known from now on");
-    // Requests that read projects wait for this lock.
+    assert_eq!(request("/v1/quota", OWNER).await.status, 200, "this token is known from now on");
+    // Requests that read the quota wait for this lock; every credential reads the projects of its roles.
     let mut lock = sqlx::PgConnection::connect(&front.db.urls.owner).await.unwrap();
-    sqlx::raw_sql("begin; lock table projects in access exclusive mode")
+    sqlx::raw_sql("begin; lock table quotas in access exclusive mode")
         .execute(&mut lock)
         .await
         .unwrap();
     let mut flood = JoinSet::new();
     for _ in 0..400 {
-        flood.spawn(request("/v1/projects", OWNER));
+        flood.spawn(request("/v1/quota", OWNER));
     }
     let refused =
         tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
@@ -323,7 +323,7 @@ async fn s50_flood_from_one_org_does_not_block_another() {
     }
     assert_eq!((good, busy), (264, 136), "8 in flight and 256 queued");
     // After the flood the org is served again.
-    assert_eq!(request("/v1/projects", OWNER).await.status, 200);
+    assert_eq!(request("/v1/quota", OWNER).await.status, 200);
 }
 
 /// S50: a flood of invalid tokens takes a few connections and never the last one.

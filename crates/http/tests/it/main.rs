@@ -5,6 +5,7 @@
 mod active_hours;
 #[cfg(test)]
 mod bindings;
+#[cfg(test)]
 mod comparison;
 #[cfg(test)]
 mod coverage;

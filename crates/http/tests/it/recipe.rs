@@ -270,7 +270,18 @@ pub(crate) const PUBLIC: [&str; 5] =
     ["template_versions", "template_get", "cluster_list", "cluster_get", "plan_prices"];
 
 /// Operations that show something of the org that a role in a single project does not reach.
-pub(crate) const OF_THE_ORG: [&str; 4] = ["quota_get", "member_list", "org_get", "org_receipts"];
+pub(crate) const OF_THE_ORG: &[&str] = &[
+    "audit_checkpoint",
+    "audit_key",
+    "member_list",
+    "offer_list",
+    "org_get",
+    "org_receipts",
+    "project_quota_delete",
+    "project_quota_put",
+    "quota_get",
+    "subscription_get",
+];
 
 /// Operations whose recipes change nothing on a stage.
 pub(crate) const UNCHANGED: [&str; 7] = [

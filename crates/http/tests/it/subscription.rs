@@ -47,8 +47,12 @@ async fn an_offer_is_published_in_versions_and_checked() {
         assert_eq!(problem["errors"][0]["field"], field, "{problem}");
     }
     let listed = front.get("/v1/offers").token(VIEWER).send().await.json();
-    let names: Vec<&str> =
-        listed["items"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = listed["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["starter", "pair", "team", "enterprise"], "by their fee");
 }
 
@@ -59,7 +63,8 @@ async fn a_change_is_previewed_and_then_holds() {
     let preview = change(&front, "?dry_run=true", "now").await.json();
     let result = &preview["result"];
     assert_eq!(result["monthly_difference"]["text"], "10.00 EUR", "{preview}");
-    assert_eq!(result["limits"][0], json!({"resource": "services", "used": 1, "before": 200, "after": 2}));
+    let services = json!({"resource": "services", "used": 1, "before": 200, "after": 2});
+    assert!(result["limits"].as_array().unwrap().contains(&services), "{result}");
     let current = front.get(SUBSCRIPTION).token(OWNER).send().await.json();
     assert_eq!(current["current"], Value::Null, "a preview records nothing: {current}");
 
@@ -69,7 +74,10 @@ async fn a_change_is_previewed_and_then_holds() {
     assert_eq!(current["current"]["offer"]["name"], "pair", "{current}");
     assert_eq!(current["included"][0]["item"], "pod:small");
     let quota = front.get("/v1/quota").token(VIEWER).send().await.json();
-    assert_eq!((&quota["limit"]["services"], &quota["source"]), (&json!(2), &json!("subscription")));
+    assert_eq!(
+        (&quota["limit"]["services"], &quota["source"]),
+        (&json!(2), &json!("subscription"))
+    );
     change(&front, "", "tomorrow").await.must_be(422, "TU1201");
 }
 

@@ -225,8 +225,9 @@ fn documented_spec_has_the_fields_of_a_spec() {
         "workload": "job", "image": "a", "replicas": 1, "schedule": "@daily", "retries": 1,
         "time_limit_s": 1, "command": ["a"], "args": ["a"], "ports": [{"name": "a", "port": 1}],
         "variables": {}, "generated_secrets": [], "plan": "small", "restart": 1, "probe": "tcp",
-        "resources": {"cpu_millis": 1, "memory_mib": 1, "gpus": 1},
-        "volume": {"size_gib": 1, "path": "/a"},
+        "resources": {"cpu_millis": 1, "memory_mib": 1, "gpus": 1, "ephemeral_mib": 1},
+        "volume": {"size_gib": 1, "path": "/a"}, "read_only_root": true,
+        "scratch": [{"path": "/tmp", "size_mib": 1}],
     });
     let spec: trueup_model::spec::Spec = serde_json::from_value(whole).unwrap();
     let document = trueup_http::document();

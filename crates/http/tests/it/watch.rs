@@ -111,7 +111,10 @@ async fn streams_are_limited_and_freed_when_closed() {
         let reply = front.get(path).send().await;
         let problem = reply.must_be(429, "TU1501");
         assert!(
-            problem["detail"].as_str().unwrap().contains("the org's stream limit is reached (2)")
+            problem["detail"]
+                .as_str()
+                .unwrap()
+                .contains("the org's stream limit is reached (2 of 2)")
         );
         assert_eq!(reply.header("retry-after"), Some("1"));
     }

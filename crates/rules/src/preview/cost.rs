@@ -7,6 +7,8 @@ use trueup_model::spec::Spec;
 
 use crate::active_hours::WEEK;
 
+/// A cent, in millionths of the unit.
+const CENT: i128 = 10_000;
 /// Hours in a month, as prices are usually quoted: 365 × 24 ÷ 12.
 pub const HOURS_PER_MONTH: i64 = 730;
 
@@ -49,7 +51,8 @@ pub fn scheduled(spec: &Spec, minutes_per_week: u32, plan: &Plan) -> Scheduled {
     let paused = monthly(hourly(spec, DesiredState::Paused, plan));
     let off = i128::from(WEEK.saturating_sub(minutes_per_week));
     let less = i128::from(always.micros).saturating_sub(i128::from(paused.micros));
-    let saved = less.saturating_mul(off) / i128::from(WEEK);
+    // To the cent: an estimate of a month is no more exact than that.
+    let saved = less.saturating_mul(off) / i128::from(WEEK) / CENT * CENT;
     let saved = i64::try_from(saved).unwrap_or(i64::MAX);
     Scheduled {
         monthly: always.plus(saved.saturating_neg()),

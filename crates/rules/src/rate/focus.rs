@@ -76,14 +76,14 @@ const COLUMNS: [Column; 43] = [
     ("BillingCurrency", |row| row.dataset.account.currency.to_string()),
     ("BillingPeriodEnd", |row| moment(row.dataset.period.until)),
     ("BillingPeriodStart", |row| moment(row.dataset.period.from)),
-    ("ChargeCategory", |row| category(row.charge.kind).to_owned()),
+    ("ChargeCategory", |row| row.category().to_owned()),
     ("ChargeClass", |row| row.class()),
     ("ChargeDescription", |row| row.description()),
-    ("ChargeFrequency", |row| row.usage("Usage-Based", "One-Time")),
+    ("ChargeFrequency", |row| row.frequency().to_owned()),
     ("ChargePeriodEnd", |row| moment(row.span().until)),
     ("ChargePeriodStart", |row| moment(row.span().from)),
-    ("ConsumedQuantity", |row| row.of_usage(|_| amount::units(row.charge.quantity_micros))),
-    ("ConsumedUnit", |row| row.of_usage(|line| consumed_unit(line.item.meter()).to_owned())),
+    ("ConsumedQuantity", |row| row.of_meter(|_| amount::units(row.charge.quantity_micros))),
+    ("ConsumedUnit", |row| row.of_meter(|meter| consumed_unit(meter).to_owned())),
     ("ContractedCost", |row| cost(row.charge.micros)),
     ("ContractedUnitPrice", |row| row.price(row.version)),
     ("EffectiveCost", |row| cost(row.charge.micros)),
@@ -110,7 +110,7 @@ const COLUMNS: [Column; 43] = [
     ("ServiceProviderName", |row| row.seller()),
     ("ServiceSubcategory", |row| row.service()[2].to_owned()),
     ("SkuId", |row| row.of_usage(|line| line.item.to_string())),
-    ("SkuMeter", |row| row.of_usage(|line| line.item.meter().to_string())),
+    ("SkuMeter", |row| row.of_meter(|meter| meter.to_string())),
     ("SkuPriceDetails", |row| row.of_usage(|line| price_details(&line.item))),
     ("SkuPriceId", |row| row.of_usage(|line| line.item.to_string())),
     ("SubAccountId", |row| row.of_place(|place| place.project.to_string())),
@@ -211,9 +211,8 @@ impl Row<'_> {
 
     fn price(&self, version: Option<&PriceVersion>) -> String {
         self.of_usage(|line| {
-            version.map_or_else(String::new, |version| {
-                unit_price(&version.scheme, line.item.meter(), self.charge)
-            })
+            let scheme = version.map(|version| &version.scheme);
+            unit_price(scheme, line.item.meter(), self.charge)
         })
     }
 
@@ -223,17 +222,41 @@ impl Row<'_> {
             return ["Other", "Billing", "Other (Other)"];
         };
         match line.item.meter() {
-            Meter::PodSeconds | Meter::CpuMilliSeconds | Meter::MemoryMibSeconds => {
+            Some(Meter::PodSeconds | Meter::CpuMilliSeconds | Meter::MemoryMibSeconds) => {
                 ["Compute", "Pods", "Containers"]
             }
-            Meter::GpuSeconds => ["Compute", "GPUs", "Containers"],
-            Meter::DiskGibSeconds => ["Storage", "Disks", "Block Storage"],
-            Meter::EgressBytes => ["Networking", "Traffic", "Other (Networking)"],
+            Some(Meter::GpuSeconds) => ["Compute", "GPUs", "Containers"],
+            Some(Meter::DiskGibSeconds) => ["Storage", "Disks", "Block Storage"],
+            Some(Meter::EgressBytes) => ["Networking", "Traffic", "Other (Networking)"],
+            None => ["Other", "Subscriptions", "Other (Other)"],
         }
     }
 
-    fn usage(&self, yes: &str, no: &str) -> String {
-        if self.charge.kind == ChargeKind::Usage { yes.to_owned() } else { no.to_owned() }
+    /// The fee of a subscription is bought again each period; everything else follows from use.
+    fn category(&self) -> &'static str {
+        match self.charge.kind {
+            ChargeKind::Usage if self.is_fee() => "Purchase",
+            ChargeKind::Usage => "Usage",
+            ChargeKind::Rounding => "Adjustment",
+            ChargeKind::Tax => "Tax",
+            ChargeKind::Credit => "Credit",
+        }
+    }
+
+    fn frequency(&self) -> &'static str {
+        match self.charge.kind {
+            ChargeKind::Usage if self.is_fee() => "Recurring",
+            ChargeKind::Usage => "Usage-Based",
+            ChargeKind::Rounding | ChargeKind::Tax | ChargeKind::Credit => "One-Time",
+        }
+    }
+
+    fn is_fee(&self) -> bool {
+        self.line.is_some_and(|line| line.item.meter().is_none())
+    }
+
+    fn of_meter(&self, text: impl FnOnce(Meter) -> String) -> String {
+        self.of_usage(|line| line.item.meter().map(text).unwrap_or_default())
     }
 
     fn of_usage(&self, text: impl FnOnce(&LineKey) -> String) -> String {
@@ -246,21 +269,13 @@ impl Row<'_> {
     }
 }
 
-const fn category(kind: ChargeKind) -> &'static str {
-    match kind {
-        ChargeKind::Usage => "Usage",
-        ChargeKind::Rounding => "Adjustment",
-        ChargeKind::Tax => "Tax",
-        ChargeKind::Credit => "Credit",
-    }
-}
-
 fn item_text(item: &PriceItem) -> String {
     match item {
         PriceItem::Pod { plan } => format!("Pods of plan {plan}"),
         PriceItem::DiskGib { plan } => format!("Disks of plan {plan}"),
         PriceItem::Meter(Meter::EgressBytes) => "Outgoing traffic".to_owned(),
         PriceItem::Meter(meter) => format!("Meter {meter}"),
+        PriceItem::Subscription { .. } => format!("Fee of {item}"),
     }
 }
 
@@ -269,7 +284,7 @@ fn price_details(item: &PriceItem) -> String {
         PriceItem::Pod { plan } | PriceItem::DiskGib { plan } => {
             format!("{{\"InstanceType\":\"{plan}\"}}")
         }
-        PriceItem::Meter(_) => String::new(),
+        PriceItem::Meter(_) | PriceItem::Subscription { .. } => String::new(),
     }
 }
 

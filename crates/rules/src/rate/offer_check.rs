@@ -26,7 +26,7 @@ pub fn check_offer(offer: &Offer) -> Vec<FieldError> {
     for resource in Resource::ALL {
         if offer.limits.get(resource) < 0 {
             let field = format!("limits.{}", resource.into_str());
-            errors.push(FieldError::at(&field, "must not be negative"));
+            errors.push(FieldError::at(field, "must not be negative"));
         }
     }
     check_lists(offer, &mut errors);
@@ -34,13 +34,13 @@ pub fn check_offer(offer: &Offer) -> Vec<FieldError> {
     for (place, discount) in offer.discounts.iter().enumerate() {
         if !(1..=WHOLE_PPM).contains(&discount.off_ppm) {
             let field = format!("discounts.{place}.off_ppm");
-            errors.push(FieldError::at(&field, "must be more than 0 and at most 100"));
+            errors.push(FieldError::at(field, "must be more than 0 and at most 100"));
         }
     }
     for (place, included) in offer.included.iter().enumerate() {
         if included.units > MAX_UNITS {
             let field = format!("included.{place}.units");
-            errors.push(FieldError::at(&field, format!("must be at most {MAX_UNITS}")));
+            errors.push(FieldError::at(field, format!("must be at most {MAX_UNITS}")));
         }
     }
     errors
@@ -61,9 +61,9 @@ fn check_lists(offer: &Offer, errors: &mut Vec<FieldError>) {
         for (place, item) in items.into_iter().enumerate() {
             let field = format!("{list}.{place}.item");
             if matches!(item, Some(PriceItem::Subscription { .. })) {
-                errors.push(FieldError::at(&field, "must be metered; a fee is not"));
+                errors.push(FieldError::at(field, "must be metered; a fee is not"));
             } else if !known.insert(item) {
-                errors.push(FieldError::at(&field, "is in the list already"));
+                errors.push(FieldError::at(field, "is in the list already"));
             }
         }
     }
@@ -81,7 +81,7 @@ fn check_prices(offer: &Offer, errors: &mut Vec<FieldError>) {
             scheme: price.scheme.clone(),
         };
         if let Err(error) = check_price(&version, &[]) {
-            errors.push(FieldError::at(&format!("prices.{place}"), error.to_string()));
+            errors.push(FieldError::at(format!("prices.{place}"), error.to_string()));
         }
     }
 }

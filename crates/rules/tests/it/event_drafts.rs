@@ -1,20 +1,31 @@
 //! Events of reports: each fact once, in order, with its cause; and the stored form of each fact.
 
+mod people;
+
 use serde_json::Value;
-use trueup_model::budget::AtLimit;
 use trueup_model::drift::{
     ConflictDecision, Divergence, DivergenceClass, DivergenceState, Verdict,
 };
 use trueup_model::event::{
-    AbsenceVerified, BalanceExhausted, BillingAccountChanged, BudgetChanged, BudgetReached, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised, ConflictSettled, CreditGranted, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved, DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed, DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened, IdentityEnded, IdentityLinked, InvitationCreated, InvitationRevoked, InvoiceIssued, InvoicePaid, InvoiceVoided, MemberAdded, MemberRemoved, MemberRoleChanged, OfferPublished, OrgCreated, OrgDeleteQueued, PlanChanged, PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued, ProjectRoleGranted, ProjectRoleRevoked, ProviderAnswers, ProviderChanged, ProviderCheckRequested, ProviderDeleted, ProviderDomainVerified, ProviderSignInRefused, ProviderUnavailable, QuotaChanged, ReconcileChecked, ReconcileDeferred, ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally, ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted, SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued, ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen, SignInRefused, SignedIn, SignedOut, SubscriptionChanged, TemplateDeprecated, TemplatePublished, TokenCreated, TokenRevoked, VariableDeleted, VariableSet, WakeRequeued,
+    AbsenceVerified, ClusterReachable, ClusterReplaced, ClusterUnreachable, ConflictRaised,
+    ConflictSettled, DomainAdded, DomainCheckRequested, DomainContested, DomainRemoved,
+    DomainVerified, DriftAdopted, DriftDetected, DriftEnded, DriftIgnored, DriftProposed,
+    DriftRejected, DriftReverted, EndpointClosed, EndpointOpened, Fact, FindingOpened,
+    InvitationCreated, InvitationRevoked, MemberRemoved, OrgCreated, OrgDeleteQueued,
+    PlatformFrozen, PlatformUnfrozen, ProjectDeleteForced, ProjectDeleteQueued, ProjectForceQueued,
+    ProjectRoleGranted, ProjectRoleRevoked, QuotaChanged, ReconcileChecked, ReconcileDeferred,
+    ReconcileFailed, ReconcileRequested, ResourceCreated, ResourceDeletedExternally,
+    ResourceModifiedExternally, ResourceRemoved, ResourceUpdated, RoutingChanged, SecretDeleted,
+    SecretSet, ServiceDeleteForced, ServiceFrozen, ServicePhaseChanged, ServiceQueued,
+    ServiceScheduleRefused, ServiceScheduledOff, ServiceScheduledOn, ServiceUnfrozen,
+    SignInRefused, SignedIn, SignedOut, TemplateDeprecated, TokenCreated, TokenRevoked,
+    VariableDeleted, VariableSet, WakeRequeued,
 };
 use trueup_model::finding::FindingClass;
-use trueup_model::id::{ConflictId, CreditId, DivergenceId, InvoiceId, SubscriptionId};
+use trueup_model::id::{ConflictId, DivergenceId};
 use trueup_model::key::{Kind, ResourceKey};
-use trueup_model::money::Currency;
 use trueup_model::order::Unit;
 use trueup_model::principal::Role;
-use trueup_model::provider::{GroupRole, IdentityEnd};
 use trueup_model::quota::Amounts;
 use trueup_model::receipt::{Absence, Force, ProofLevel, Reading, Receipt, Unproven};
 use trueup_model::report::{ObjectChange, Outcome, Report};
@@ -23,6 +34,7 @@ use trueup_model::status::{Health, Inputs, Phase, Status};
 use trueup_rules::event::draft::{Cause, EventDraft, facts};
 use trueup_rules::status::project;
 
+use crate::billing_facts::after_billing;
 use crate::given::{at, org, service};
 use crate::projection::{inputs, unreachable, waiting};
 
@@ -335,54 +347,6 @@ fn a_forced_deletion_emits_no_verified_absence() {
     assert_eq!(line(&report), "ServicePhaseChanged<asked ProjectDeleteForced<asked");
 }
 
-/// The facts about identity providers, after those about invitations.
-fn after_federation(fact: &Fact) -> Option<Fact> {
-    let provider = trueup_model::id::ProviderId::from_uuid(uuid::Uuid::from_u128(10));
-    let identity = trueup_model::id::IdentityId::from_uuid(uuid::Uuid::from_u128(11));
-    let user = trueup_model::UserId::from_uuid(uuid::Uuid::from_u128(8));
-    let (principal, why) = ("owner".to_owned(), "no answer within 8 seconds".to_owned());
-    Some(if matches!(fact, Fact::InvitationRevoked(_)) {
-        Fact::ProviderChanged(ProviderChanged {
-            provider,
-            name: "okta".to_owned(),
-            issuer: "https://id.example.com".to_owned(),
-            groups: vec![GroupRole { group: "platform".to_owned(), role: Role::Developer }],
-            enabled: true,
-            principal,
-        })
-    } else if matches!(fact, Fact::ProviderChanged(_)) {
-        Fact::ProviderDeleted(ProviderDeleted { provider, principal })
-    } else if matches!(fact, Fact::ProviderDeleted(_)) {
-        Fact::ProviderCheckRequested(ProviderCheckRequested { provider, principal })
-    } else if matches!(fact, Fact::ProviderCheckRequested(_)) {
-        let host = "example.com".to_owned();
-        Fact::ProviderDomainVerified(ProviderDomainVerified { provider, host })
-    } else if matches!(fact, Fact::ProviderDomainVerified(_)) {
-        Fact::ProviderUnavailable(ProviderUnavailable { provider, why })
-    } else if matches!(fact, Fact::ProviderUnavailable(_)) {
-        Fact::ProviderAnswers(ProviderAnswers { provider })
-    } else if matches!(fact, Fact::ProviderAnswers(_)) {
-        Fact::ProviderSignInRefused(ProviderSignInRefused { provider, why })
-    } else if matches!(fact, Fact::ProviderSignInRefused(_)) {
-        Fact::IdentityLinked(IdentityLinked { identity, provider, user })
-    } else if matches!(fact, Fact::IdentityLinked(_)) {
-        Fact::IdentityEnded(IdentityEnded {
-            identity,
-            provider,
-            user,
-            reason: IdentityEnd::Refused,
-            evidence: "it answered invalid_grant".to_owned(),
-        })
-    } else {
-        Fact::PlanChanged(PlanChanged {
-            plan: "small".parse().expect("a name"),
-            retired: false,
-            principal,
-            price: None,
-        })
-    })
-}
-
 /// The fact after this one: a fact that is added to the model must be added here.
 #[expect(clippy::too_many_lines, reason = "a table with a row for each fact")]
 fn after(fact: &Fact) -> Option<Fact> {
@@ -452,18 +416,6 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::TokenRevoked(_) => Fact::SignedIn(SignedIn { session, principal }),
         Fact::SignedIn(_) => Fact::SignedOut(SignedOut { session, principal }),
         Fact::SignedOut(_) => Fact::SignInRefused(SignInRefused { user: None }),
-        Fact::SignInRefused(_) => Fact::MemberAdded(MemberAdded {
-            user,
-            role: Role::Billing,
-            invitation: None,
-            principal,
-        }),
-        Fact::MemberAdded(_) => Fact::MemberRoleChanged(MemberRoleChanged {
-            user,
-            from: Role::Billing,
-            to: Role::Admin,
-            principal,
-        }),
         Fact::MemberRoleChanged(_) => Fact::ProjectRoleGranted(ProjectRoleGranted {
             user,
             project,
@@ -485,7 +437,9 @@ fn after(fact: &Fact) -> Option<Fact> {
         Fact::InvitationCreated(_) => {
             Fact::InvitationRevoked(InvitationRevoked { invitation, principal })
         }
-        Fact::InvitationRevoked(_)
+        Fact::SignInRefused(_)
+        | Fact::MemberAdded(_)
+        | Fact::InvitationRevoked(_)
         | Fact::ProviderChanged(_)
         | Fact::ProviderDeleted(_)
         | Fact::ProviderCheckRequested(_)
@@ -494,7 +448,7 @@ fn after(fact: &Fact) -> Option<Fact> {
         | Fact::ProviderAnswers(_)
         | Fact::ProviderSignInRefused(_)
         | Fact::IdentityLinked(_)
-        | Fact::IdentityEnded(_) => return after_federation(fact),
+        | Fact::IdentityEnded(_) => return Some(people::after(fact)),
         Fact::PlanChanged(_) => Fact::RoutingChanged(RoutingChanged {
             cluster: "local".to_owned(),
             routing: crate::domains::with_gateway(),
@@ -678,67 +632,6 @@ fn after_settings(fact: &Fact) -> Option<Fact> {
         Fact::VariableDeleted(_) => Fact::SecretSet(SecretSet { name, version: 1, principal }),
         Fact::SecretSet(_) => Fact::SecretDeleted(SecretDeleted { name, version: 2, principal }),
         Fact::SecretDeleted(_) => Fact::WakeRequeued(WakeRequeued { principal }),
-        _ => return None,
-    })
-}
-
-fn after_billing(fact: &Fact) -> Option<Fact> {
-    let (invoice, number) =
-        (InvoiceId::from_uuid(uuid::Uuid::from_u128(22)), "ACME-0001".to_owned());
-    let (template, principal) = ("web@1".parse().expect("a template"), "owner".to_owned());
-    Some(match fact {
-        Fact::QuotaChanged(_) => Fact::BillingAccountChanged(BillingAccountChanged {
-            currency: Currency::EUR,
-            time_zone: "Europe/Berlin".to_owned(),
-            tax_ppm: 190_000,
-            principal,
-        }),
-        Fact::BillingAccountChanged(_) => {
-            let (limit_micros, at_limit) = (Some(50_000_000), AtLimit::Refuse);
-            Fact::BudgetChanged(BudgetChanged { limit_micros, at_limit, principal })
-        }
-        Fact::BudgetChanged(_) => Fact::BudgetReached(BudgetReached {
-            percent: 80,
-            spent_micros: 40_000_000,
-            limit_micros: 50_000_000,
-            currency: Currency::EUR,
-        }),
-        Fact::BudgetReached(_) => {
-            let (offer, version) = ("team".parse().expect("a name"), 2);
-            Fact::OfferPublished(OfferPublished { offer, version, retired: false, principal })
-        }
-        Fact::OfferPublished(_) => Fact::SubscriptionChanged(SubscriptionChanged {
-            subscription: SubscriptionId::from_uuid(uuid::Uuid::from_u128(23)),
-            offer: "team".parse().expect("a name"),
-            version: 2,
-            from: "2026-02-01T00:00:00Z".parse().expect("a time"),
-            principal,
-        }),
-        Fact::SubscriptionChanged(_) => Fact::BalanceExhausted(BalanceExhausted {
-            balance_micros: -10_000,
-            currency: Currency::EUR,
-            at_zero: AtLimit::Pause,
-        }),
-        Fact::BalanceExhausted(_) => Fact::CreditGranted(CreditGranted {
-            credit: CreditId::from_uuid(uuid::Uuid::from_u128(21)),
-            micros: 25_000_000,
-            currency: Currency::EUR,
-            principal,
-        }),
-        Fact::CreditGranted(_) => Fact::InvoiceIssued(InvoiceIssued {
-            invoice,
-            number,
-            period_from: "2026-01-01T00:00:00Z".parse().expect("a time"),
-            due_micros: 12_340_000,
-            currency: Currency::EUR,
-            hash: "c60d".to_owned(),
-            principal,
-        }),
-        Fact::InvoiceIssued(_) => Fact::InvoicePaid(InvoicePaid { invoice, number, principal }),
-        Fact::InvoicePaid(_) => Fact::InvoiceVoided(InvoiceVoided { invoice, number, principal }),
-        Fact::InvoiceVoided(_) => {
-            Fact::TemplatePublished(TemplatePublished { template, principal })
-        }
         _ => return None,
     })
 }

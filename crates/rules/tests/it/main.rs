@@ -8,6 +8,8 @@ mod admission;
 #[cfg(test)]
 mod adoption;
 #[cfg(test)]
+mod billing_facts;
+#[cfg(test)]
 mod causes;
 mod chain;
 mod closed;

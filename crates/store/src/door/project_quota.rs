@@ -49,19 +49,23 @@ async fn put(
     }
     match limit {
         None => {
-            sqlx::query("delete from project_quotas where project_id = $1")
-                .bind(id.uuid())
-                .execute(&mut *write.tx)
-                .await?;
+            sqlx::query(
+                "update project_quotas set holds = false, changed_at = $2 where project_id = $1",
+            )
+            .bind(id.uuid())
+            .bind(sql(write.now))
+            .execute(&mut *write.tx)
+            .await?;
         }
         Some(limit) => {
             check(limit, org.limit)?;
             sqlx::query(
                 "insert into project_quotas (project_id, org_id, services_limit, cpu_millis_limit,
-                     memory_mib_limit, storage_gib_limit, gpus_limit, changed_at)
-                 values ($1, trueup_org(), $2, $3, $4, $5, $6, $7)
+                     memory_mib_limit, storage_gib_limit, gpus_limit, holds, changed_at)
+                 values ($1, trueup_org(), $2, $3, $4, $5, $6, true, $7)
                  on conflict (project_id) do update set services_limit = $2, cpu_millis_limit = $3,
-                     memory_mib_limit = $4, storage_gib_limit = $5, gpus_limit = $6, changed_at = $7",
+                     memory_mib_limit = $4, storage_gib_limit = $5, gpus_limit = $6, holds = true,
+                     changed_at = $7",
             )
             .bind(id.uuid())
             .bind(limit.services)

@@ -150,7 +150,7 @@ async fn spent_budget_keeps_it_paused_and_says_so() {
     let wanted = Some(BudgetRequest { limit, at_limit: AtLimit::Refuse });
     let settings = BillingSettings::default();
     let (app, org, id) = (&stage.db.app, stage.db.org, row.service.id);
-    app.put_budget(org, wanted, &settings, &stage.context(), at(2)).await.unwrap();
+    app.put_budget((org, None), wanted, &settings, &stage.context(), at(2)).await.unwrap();
     let refused = app.follow_hours(org, id, at(HOUR)).await.unwrap_err();
     assert!(matches!(refused, Refusal::OverSpending { .. }), "{refused:?}");
     assert_eq!(stage.next().await, Some(HOUR), "nothing was written");

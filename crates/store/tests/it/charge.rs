@@ -25,12 +25,6 @@ impl MeterRig {
         store_hours(&stage.owner, (stage.db.org, service), object, at(from), hours).await;
     }
 
-    /// Posts what was used until a second.
-    async fn post(&self, second: i64) {
-        let db = &self.stage.db;
-        db.worker.accrue(db.org, &self.settings, at(second)).await.unwrap();
-    }
-
     async fn export(&self, around: i64) -> BillingExport {
         let db = &self.stage.db;
         db.app.billing_export(db.org, at(around), &self.settings).await.unwrap()
@@ -48,7 +42,7 @@ impl MeterRig {
             .unwrap();
     }
 
-    async fn invoice(&self, around: i64, now: i64) -> String {
+    async fn cut(&self, around: i64, now: i64) -> String {
         let db = &self.stage.db;
         let wanted = InvoiceRequest { around: at(around), early: true };
         let issued = db.app.close_period(db.org, wanted, &self.settings, at(now)).await.unwrap();
@@ -131,7 +125,7 @@ async fn an_export_adds_up_to_the_ledger_in_every_state_of_invoices() {
     assert_eq!(of(&january, "ChargeCategory", "Adjustment")[0]["BilledCost"], "0.002000");
     assert!(january.iter().all(|row| row["InvoiceId"].is_empty()));
 
-    let first = rig.invoice(0, NEXT_MONTH).await;
+    let first = rig.cut(0, NEXT_MONTH).await;
     let [january, _] = rig.reconciled().await;
     // 0.80 EUR with 19 % tax are 0.95 EUR, and credit pays 0.50 EUR of it.
     assert_eq!(sum(&january, "BilledCost"), 450_000, "what is left to pay of {first}");
@@ -147,7 +141,7 @@ async fn an_export_adds_up_to_the_ledger_in_every_state_of_invoices() {
     assert!(!corrections.is_empty());
     assert!(corrections.iter().all(|row| row["ChargePeriodStart"].starts_with("2027-01-01")));
 
-    let second = rig.invoice(NEXT_MONTH, NEXT_MONTH + HOUR).await;
+    let second = rig.cut(NEXT_MONTH, NEXT_MONTH + HOUR).await;
     let [_, february] = rig.reconciled().await;
     assert_eq!(of(&february, "InvoiceId", &second).len(), february.len());
     rig.void(&second, NEXT_MONTH + HOUR).await;
@@ -159,7 +153,7 @@ async fn an_export_adds_up_to_the_ledger_in_every_state_of_invoices() {
         .execute(&rig.stage.owner)
         .await
         .unwrap();
-    let note = rig.invoice(NEXT_MONTH, NEXT_MONTH + 2 * HOUR).await;
+    let note = rig.cut(NEXT_MONTH, NEXT_MONTH + 2 * HOUR).await;
     let [_, february] = rig.reconciled().await;
     let kept = of(&february, "InvoiceId", &note);
     assert!(kept.iter().any(|row| row["ChargeCategory"] == "Credit"), "{february:?}");

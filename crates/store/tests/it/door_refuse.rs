@@ -95,6 +95,8 @@ async fn without_a_cluster_no_project_is_accepted() {
     sqlx::raw_sql(
         "alter table ledger_entries disable trigger entries_are_kept;
          alter table ledger_postings disable trigger postings_are_kept;
+         alter table offers disable trigger offers_are_kept;
+         alter table subscriptions disable trigger subscriptions_are_kept;
          truncate orgs, clusters cascade",
     )
     .execute(&stage.owner)

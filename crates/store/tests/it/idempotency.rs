@@ -93,7 +93,8 @@ async fn key_of_one_org_makes_no_other_org_wait() {
     app.accept_service(theirs, &declare, &stage.context(), at(1)).await.unwrap();
 
     // The request of the first org has its key, and waits for the service.
-    let mut lock = stage.owner.begin().await.unwrap();
+    let mut lock = stage.owner.acquire().await.unwrap();
+    sqlx::raw_sql("begin").execute(&mut *lock).await.unwrap();
     let row = "select from services where org_id = $1 for update";
     sqlx::query(row).bind(stage.db.org.uuid()).execute(&mut *lock).await.unwrap();
     let key = || Some(IdempotencyKey::new("POST /restart".to_owned(), "k1".to_owned(), b"{}"));
@@ -107,7 +108,7 @@ async fn key_of_one_org_makes_no_other_org_wait() {
         let act = ServiceRequest::act(PROJECT, "web", &ServiceOperation::Restart);
         let other = app.accept_service(theirs, &act, &context, at(2));
         let other = tokio::time::timeout(Duration::from_secs(20), other).await;
-        lock.rollback().await.unwrap();
+        sqlx::raw_sql("rollback").execute(&mut *lock).await.unwrap();
         other
     };
     let (first, other) = tokio::join!(stage.restart("k1", b"{}", 2), waits);

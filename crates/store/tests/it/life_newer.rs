@@ -237,7 +237,7 @@ pub(crate) async fn subscriptions(stage: &Stage) {
     let (settings, context) = (BillingSettings::default(), RequestContext::new(&operator, None));
     let offers = app.list_offers().await.unwrap();
     let team = offers.into_iter().find(|offer| offer.name == name("team")).unwrap();
-    let terms = Offer { fee_micros: 1, at_zero: Some(AtLimit::Warn), ..team };
+    let terms = Offer { fee_micros: 900_000_000, at_zero: Some(AtLimit::Warn), ..team };
     assert!(app.put_offer(&terms, &context, at(100)).await.unwrap().changed);
     for (offer, next_period) in [("team", false), ("enterprise", true)] {
         let wanted = SubscriptionRequest { offer, version: None, next_period };

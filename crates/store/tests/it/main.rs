@@ -4,6 +4,7 @@
 // Clippy treats helpers as test code only below `cfg(test)`.
 #[cfg(test)]
 mod active_hours;
+#[cfg(test)]
 mod bootstrap;
 #[cfg(test)]
 mod budget;
@@ -83,6 +84,7 @@ mod project;
 mod project_limits;
 #[cfg(test)]
 mod projection;
+#[cfg(test)]
 mod projects_wall;
 #[cfg(test)]
 mod quota;

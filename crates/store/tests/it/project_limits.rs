@@ -61,7 +61,14 @@ impl Stage {
 }
 
 fn limits(services: i64) -> Amounts {
-    Amounts { services, cpu_millis: 50_000, memory_mib: 90_000, storage_gib: 500, gpus: 1 }
+    Amounts {
+        services,
+        cpu_millis: 50_000,
+        memory_mib: 90_000,
+        storage_gib: 500,
+        gpus: 1,
+        ..Amounts::default()
+    }
 }
 
 /// S18, S19: the budget of a project holds under 200 concurrent requests, and the refusal names it.
@@ -140,16 +147,16 @@ async fn a_spent_budget_of_a_project_pauses_its_services_only() {
     assert_eq!(stage.race(OTHER, 1).await.0, 1);
     let settings = BillingSettings::default();
     let (worker, org) = (&stage.db.worker, stage.db.org);
-    stage.project_budget(2_500_000, AtLimit::Pause).await.unwrap();
+    stage.project_budget(6000 * HOURS_LEFT, AtLimit::Pause).await.unwrap();
     // 100 hours of another project's service are not in its budget.
     store_hours(&stage.owner, (org, "web-0"), "other", at(0), 100).await;
     assert_eq!(worker.accrue(org, &settings, at(60)).await.unwrap().paused, []);
     assert_eq!(stage.project_spending().await.spent_micros, 0);
-    store_hours(&stage.owner, (org, "web"), "mine", at(0), 417).await;
+    store_hours(&stage.owner, (org, "web"), "mine", at(0), HOURS_LEFT).await;
     let project: Uuid = stage.one("select id from projects where name = 'shop'").await;
     let scope = Some(ProjectId::from_uuid(project));
     assert_eq!(worker.accrue(org, &settings, at(60)).await.unwrap().paused, [scope]);
-    assert_eq!(stage.project_spending().await.spent_micros, 2_502_000);
+    assert_eq!(stage.project_spending().await.spent_micros, 6000 * HOURS_LEFT);
     let running = worker.running_services(org, scope).await.unwrap();
     assert_eq!(running, [(PROJECT.to_owned(), "web".to_owned())]);
     let reached: i64 = stage

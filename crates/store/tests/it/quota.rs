@@ -126,7 +126,7 @@ async fn concurrent_projects_get_exactly_the_quota_and_count_until_their_absence
     let (accepted, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((accepted.len(), refused.len()), (5, 25), "the stage has one already");
     for refusal in refused {
-        let Err(Refusal::OverQuota { more, quota }) = refusal else { panic!("{refusal:?}") };
+        let Err(Refusal::OverQuota { more, quota, .. }) = refusal else { panic!("{refusal:?}") };
         assert_eq!((more.projects, quota.limit.projects), (1, 6));
     }
     assert_eq!(stage.used().await.projects, 6);
@@ -160,7 +160,7 @@ async fn endpoints_are_limited_over_all_projects_and_count_until_their_port_is_r
         stage.open(stage.db.org, service, endpoint).await.unwrap();
     }
     let fourth = stage.open(stage.db.org, "api", "two").await;
-    let Err(Refusal::OverQuota { more, quota }) = fourth else { panic!("{fourth:?}") };
+    let Err(Refusal::OverQuota { more, quota, .. }) = fourth else { panic!("{fourth:?}") };
     assert_eq!((more.endpoints, quota.used.endpoints), (1, 3));
     let free = "select count(*) from endpoint_ports where endpoint_id is null";
     assert_eq!(stage.one::<i64>(free).await, 5, "a refused request holds no port");

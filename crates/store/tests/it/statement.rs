@@ -14,7 +14,11 @@ const TESTED: &[&str] = &[
     "apply_limits",
     "meter",
     "mark_wake_dead",
+    "claim_confirmations",
     "claim_dns_checks",
+    "claim_provider_domains",
+    "note_provider_failure",
+    "record_provider_dns_check",
     "claim_orders",
     "expire_proposals",
     "finish_preview",
@@ -65,6 +69,7 @@ const OTHERS: &[&str] = &[
     "lane_loads",
     "listen",
     "note_cluster",
+    "next_confirmation",
     "next_dns_check",
     "note_findings",
     "open_previews",
@@ -156,12 +161,20 @@ async fn s17_every_write_names_the_org_of_its_rows() {
     }
     loose.sort();
     // The sealer's queue by sequence number, expired keys, heads and gaps by uid, and the claims of a
-    // former lease holder; and the memberships of a user, which row-level security limits to the org.
+    // former lease holder; what belongs to a user or a provider, which row-level security limits to the
+    // org; and sign-ins with a provider, by their secret.
     let expected = [
         "event_queue",
         "idempotency_keys",
+        "identities",
         "memberships",
         "memberships",
+        "memberships",
+        "memberships",
+        "provider_domains",
+        "provider_domains",
+        "provider_sign_ins",
+        "role_bindings",
         "transition_heads",
         "usage_gaps",
         "wakes",
@@ -190,14 +203,17 @@ fn every_write_of_the_app_runs_in_the_frame() {
             ends += usize::from(line.contains("app.end(") || line.contains("self.end("));
         }
     }
-    // The frame; what is noted about sessions and failed sign-ins; a reader's request for a repair.
+    // The frame; what is noted about sessions, failed sign-ins and those that a provider decides; a reader's
+    // request for a repair.
     let expected = [
         "count_sign_in",
         "end",
         "forgive_sign_ins",
+        "keep_provider_sign_in",
         "note_session_use",
         "note_use",
         "repair_service",
+        "take_provider_sign_in",
     ]
     .map(str::to_owned);
     assert_eq!(commits, BTreeSet::from(expected), "functions of the app that commit");

@@ -202,7 +202,7 @@ async fn s17_recording_reports_of_one_org_does_not_touch_another() {
     theirs.assert_untouched_by("metering our pods").await;
     worker.accrue(org, &settings, at(13)).await.unwrap();
     theirs.assert_untouched_by("posting our usage").await;
-    let wanted = SubscriptionRequest { offer: "team", version: None, next_period: true };
+    let wanted = SubscriptionRequest { offer: "enterprise", version: None, next_period: true };
     let (app, context) = (&stage.db.app, stage.context());
     app.put_subscription(org, wanted, &settings, &context, at(13)).await.unwrap();
     let begun = at(40 * 86_400);
@@ -308,6 +308,36 @@ async fn s17_dns_checks_of_one_org_do_not_touch_another() {
 
 /// S17.
 #[tokio::test]
+async fn s17_confirmations_of_one_org_do_not_touch_another() {
+    let (stage, ours, theirs) = two_orgs().await;
+    let worker = &stage.db.worker;
+    for table in ["identities", "provider_domains"] {
+        let due = format!("update {table} set next_check_at = created_at where org_id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(due))
+            .bind(ours.uuid())
+            .execute(&stage.owner)
+            .await
+            .unwrap();
+    }
+    let rows = Rows::of(&stage, theirs).await;
+    let due = worker.claim_confirmations(9, at(60)).await.unwrap();
+    assert_eq!(due.iter().map(|one| one.connection.org).collect::<Vec<_>>(), [ours]);
+    rows.assert_untouched_by("claim_confirmations").await;
+    let again = jiff::SignedDuration::from_secs(30);
+    assert!(worker.note_provider_failure(&due[0], "no answer", again, at(61)).await.unwrap());
+    rows.assert_untouched_by("note_provider_failure").await;
+    let due = worker.claim_provider_domains(9, at(60)).await.unwrap();
+    assert_eq!(due.iter().map(|one| one.org).collect::<Vec<_>>(), [ours]);
+    rows.assert_untouched_by("claim_provider_domains").await;
+    let (result, forged) = (DnsResult::Nothing, DueDnsCheck { org: theirs, ..due[0].clone() });
+    worker.record_provider_dns_check(&forged, result, "nothing", at(62)).await.unwrap();
+    worker.record_provider_dns_check(&due[0], result, "nothing", at(62)).await.unwrap();
+    rows.assert_untouched_by("record_provider_dns_check").await;
+    orgs_agree(&stage).await;
+}
+
+/// S17.
+#[tokio::test]
 async fn s17_deciding_proposals_of_one_org_does_not_touch_another() {
     let two = two().await;
     let (stage, lease) = (&two.stage, two.observer.lease);
@@ -347,6 +377,7 @@ async fn s17_platform_functions_write_no_tenant_rows() {
     let observer = Observer { lease, ..two.observer.clone() };
     worker.record_watermarks(&observer, &Freshness::all_at(at(12))).await.unwrap();
     worker.watermarks(cluster).await.unwrap();
+    worker.next_confirmation().await.unwrap();
     worker.balance_capacity(lease, at(12)).await.unwrap();
     worker.orgs_to_accrue(at(12)).await.unwrap();
     worker.orgs_to_limit(at(12)).await.unwrap();

@@ -2,9 +2,10 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use trueup_model::OrgId;
+use trueup_model::billing::BillingSettings;
 use trueup_model::drift::{DivergenceState, DriftPolicy};
 use trueup_model::principal::Role;
-use trueup_store::door::{InvitationSpec, RequestContext, ServiceRequest};
+use trueup_store::door::{InvitationSpec, RequestContext, ServiceRequest, SubscriptionRequest};
 use trueup_store::{IdempotencyKey, Lease};
 use trueup_testkit::report_batch::RecordReports as _;
 use trueup_testkit::test_db::name;
@@ -68,8 +69,44 @@ pub(crate) async fn two_orgs() -> (Stage, OrgId, OrgId) {
         let (member, context) = (format!("{token}@example.com"), stage.context());
         let of = (member.as_str(), PROJECT);
         stage.db.app.put_project_role(org, of, Role::Admin, &context, at(9)).await.unwrap();
+        vouched(&stage, org, &member).await;
+        subscribed(&stage, org).await;
     }
     (stage, ours, theirs)
+}
+
+/// Gives an org a subscription, and its project a quota.
+async fn subscribed(stage: &Stage, org: OrgId) {
+    let app = &stage.db.app;
+    let wanted = SubscriptionRequest { offer: "team", version: None, next_period: false };
+    let settings = BillingSettings::default();
+    app.put_subscription(org, wanted, &settings, &stage.context(), at(9)).await.unwrap();
+    let limit = app.find_quota(org).await.unwrap().limit;
+    let put = app.put_project_quota(org, PROJECT, Some(limit), &stage.context(), at(9)).await;
+    assert!(put.unwrap().1);
+}
+
+/// Gives an org an identity provider that vouches for a member.
+async fn vouched(stage: &Stage, org: OrgId, member: &str) {
+    sqlx::query(
+        r#"with provider as (
+               insert into identity_providers (id, org_id, name, issuer, client_id, groups_claim, groups, enabled,
+                                               outage_minutes, created_at)
+               values (gen_random_uuid(), $1, 'idp', 'https://id.example.com', 'trueup', 'groups',
+                       '[{"group": "dev", "role": "developer"}]', true, 60, $3) returning id),
+           domain as (
+               insert into provider_domains (id, org_id, provider_id, host, created_at, check_requested_at)
+               select gen_random_uuid(), $1, id, $1 || '.example.com', $3, $3 from provider)
+           insert into identities (id, org_id, provider_id, user_id, subject, created_at, confirmed_at)
+           select gen_random_uuid(), $1, p.id, u.id, '1', $3, $3
+           from provider p, users u where u.email = $2"#,
+    )
+    .bind(org.uuid())
+    .bind(member)
+    .bind(jiff_sqlx::Timestamp::from(at(9)))
+    .execute(&stage.owner)
+    .await
+    .unwrap();
 }
 
 /// Requests a preview of a new service for an org.
@@ -90,14 +127,14 @@ async fn former_project(stage: &Stage, org: OrgId, lease: Lease) {
 }
 
 /// The tables with an org that the app may read, except prices: of them every org also sees the list,
-/// see `price.rs`.
+/// see `price.rs`. Sign-ins with a provider belong to nobody yet.
 pub(crate) async fn tenant_tables(stage: &Stage) -> Vec<String> {
     let tables: Vec<String> = stage
         .all(
             "select c.relname::text from pg_class c join pg_attribute a on a.attrelid = c.oid
              where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
                and a.attname = 'org_id' and has_any_column_privilege('trueup_app', c.oid, 'select')
-               and c.relname <> 'price_versions' order by 1",
+               and c.relname not in ('price_versions', 'provider_sign_ins') order by 1",
         )
         .await;
     assert!(tables.len() >= 10, "{tables:?}");

@@ -27,6 +27,8 @@ const COMMAND: &str = "TRUEUP_UPDATE=1 cargo test -p trueup-store --test it fixt
 /// Each schema from this one on has a fixture. Of older ones only schema 15 has one, written by
 /// commit e208d7e.
 const KEPT_SINCE: i64 = 19;
+/// Schemas that no release had: their migrations landed together with a newer one.
+const NEVER_NEWEST: std::ops::RangeInclusive<i64> = 28..=32;
 /// Columns that a start rewrites on purpose: transaction ids of another Postgres server, and bodies
 /// of plans, whose prices got versions.
 const REWRITTEN: [(&str, &str); 2] = [("event_queue", "xid"), ("plan_bodies", "body")];
@@ -73,7 +75,8 @@ async fn every_schema_has_a_fixture_and_the_newest_fills_every_column() {
         today.write();
     }
     let kept = Fixture::versions();
-    for (version, _) in migrations().iter().filter(|(version, _)| *version >= KEPT_SINCE) {
+    let needs_one = |version: i64| version >= KEPT_SINCE && !NEVER_NEWEST.contains(&version);
+    for (version, _) in migrations().iter().filter(|(version, _)| needs_one(*version)) {
         assert!(
             kept.contains(version),
             "schema {version} has no fixture. Make it with `{COMMAND}` while {version} is the newest, \

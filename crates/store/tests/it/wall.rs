@@ -76,7 +76,8 @@ async fn each_tenant_policy_checks_the_org() {
     // List prices belong to no org: see `price.rs`.
     let prices = ["app_end", "app_publish", "app_read"].map(|one| format!("price_versions.{one}"));
     assert_eq!(loose[..3], prices);
-    assert_eq!(loose[3..], ["wakes.app_platform"]);
+    // Who signs in with a provider is not known yet.
+    assert_eq!(loose[3..], ["provider_sign_ins.app_platform", "wakes.app_platform"]);
     // Operators see the wakes of every org through the platform's org, read-only.
     let platform: Vec<String> = stage
         .all(
@@ -89,6 +90,7 @@ async fn each_tenant_policy_checks_the_org() {
     let tables = [
         "capacity_costs SELECT",
         "capacity_days SELECT",
+        "provider_sign_ins ALL",
         "sessions ALL",
         "sign_in_attempts ALL",
         "users ALL",
@@ -143,7 +145,7 @@ async fn history_is_append_only() {
         )
         .await;
     assert!(rewritable.is_empty(), "{rewritable:?}");
-    // Requests record and change; they never remove a row.
+    // Requests record and change; they never remove a row. A sign-in with a provider works once.
     let removable: Vec<String> = stage
         .all(
             "select relname::text from pg_class
@@ -152,8 +154,9 @@ async fn history_is_append_only() {
                     or has_table_privilege('trueup_app', oid, 'truncate'))",
         )
         .await;
-    assert!(removable.is_empty(), "{removable:?}");
-    // Desired state has one writer: the worker may only record that a service is deleted.
+    assert_eq!(removable, ["provider_sign_ins"]);
+    // Desired state has one writer: the worker may only record that a service is deleted, and when its
+    // active hours are due again.
     let columns: Vec<String> = stage
         .all(
             "select a.attname::text from pg_attribute a
@@ -161,7 +164,7 @@ async fn history_is_append_only() {
                and has_column_privilege('trueup_worker', a.attrelid, a.attnum, 'update')",
         )
         .await;
-    assert_eq!(columns, ["deleted_at"]);
+    assert_eq!(columns, ["deleted_at", "schedule_at"]);
 }
 
 #[tokio::test]
@@ -184,6 +187,7 @@ async fn only_these_functions_bypass_row_level_security() {
             format!("find_invitation {path} t f"),
             format!("find_login {path} t f"),
             format!("find_org {path} t f"),
+            format!("find_provider_of {path} t f"),
             // A trigger function.
             format!("give_quota {path} f f"),
             format!("live_credential {path} t f"),

@@ -224,6 +224,28 @@ async fn write_setting(
             account.tax_ppm += 1;
             assert!(app.put_billing_account(org, &account, &settings, context, now).await?.1);
         }
+        "put_routing" => {
+            let cluster = app.list_clusters().await?.remove(0);
+            let routing = Routing { issuer: Some("ca".to_owned()), ..Routing::default() };
+            assert!(app.put_routing(&cluster, &routing, context, now).await?);
+        }
+        "deprecate_template" => {
+            let wanted: TemplateRef = parsed("web@1");
+            app.deprecate_template(&wanted, "use web@2", context, now).await?;
+        }
+        other => return write_money(stage, other, context).await,
+    }
+    Ok(())
+}
+
+/// Performs one of [`WRITES`] that is about money.
+async fn write_money(
+    stage: &Stage,
+    what: &str,
+    context: &RequestContext<'_>,
+) -> Result<(), Refusal> {
+    let (app, org, now) = (&stage.db.app, stage.db.org, at(80));
+    match what {
         "put_offer" => {
             let last = app.list_offers().await?.remove(0);
             let terms = Offer { fee_micros: last.fee_micros + 1, ..last };
@@ -244,15 +266,6 @@ async fn write_setting(
             let limit = Money { micros: before + 1, currency };
             let wanted = Some(BudgetRequest { limit, at_limit: AtLimit::Warn });
             assert!(app.put_budget((org, None), wanted, &settings, context, now).await?.1);
-        }
-        "put_routing" => {
-            let cluster = app.list_clusters().await?.remove(0);
-            let routing = Routing { issuer: Some("ca".to_owned()), ..Routing::default() };
-            assert!(app.put_routing(&cluster, &routing, context, now).await?);
-        }
-        "deprecate_template" => {
-            let wanted: TemplateRef = parsed("web@1");
-            app.deprecate_template(&wanted, "use web@2", context, now).await?;
         }
         other => panic!("{other} is not a write"),
     }

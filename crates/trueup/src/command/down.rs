@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use trueup_local::{kube, layout, postgres, supervise};
 
 use crate::install::Install;
+use trueup_cli::connect::connection::ClientFile;
 use trueup_cli::connect::context::Context;
 use trueup_cli::failure::Exit;
 
@@ -26,6 +27,8 @@ pub(crate) async fn run(_args: &Args, context: &Context) -> anyhow::Result<Exit>
     if let Some(process) = trueup {
         context.wait("stopping Trueup", process.stop(&STOP_SIGNALS)).await?;
     }
+    // A killed one leaves it.
+    ClientFile::remove(install.dir());
     stopped |= context
         .wait("stopping Kubernetes", kube::stop_left(&layout::cache_dir(), &install.kube()))
         .await?;

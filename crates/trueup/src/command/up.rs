@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return detach(&config, context, &install).await;
     }
     // A file left by a killed run must not be mistaken for this run's.
-    std::fs::remove_file(ClientFile::path(install.dir())).ok();
+    ClientFile::remove(install.dir());
     logging::start(&install.log_file())?;
     arm_crash()?;
     let own = supervise::Process::find(std::process::id());
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         () = stop_on_signal(context.terminal, &stop) => (Ok(()), Ok(())),
     };
     // Whoever listens on the port from now on must not get the token in this file.
-    std::fs::remove_file(ClientFile::path(install.dir())).ok();
+    ClientFile::remove(install.dir());
     std::fs::remove_file(install.pid_file()).ok();
     served.and(announced).map(|()| Exit::Ok)
 }
@@ -125,7 +125,7 @@ async fn wait_for_other(context: &Context, install: &Install) -> anyhow::Result<
 /// Starts the same command in the background and waits until it is ready.
 async fn detach(config: &Config, context: &Context, install: &Install) -> anyhow::Result<Exit> {
     // A file left by an earlier run must not be mistaken for the new run's.
-    std::fs::remove_file(ClientFile::path(install.dir())).ok();
+    ClientFile::remove(install.dir());
     let out = install.dir().join("log").join("up.log");
     let log = OpenOptions::new().create(true).write(true).truncate(true).open(&out)?;
     let mut command = std::process::Command::new(std::env::current_exe()?);

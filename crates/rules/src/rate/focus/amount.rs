@@ -9,15 +9,16 @@ use crate::rate::scheme;
 /// How many decimal places prices and quantities have, at most.
 const DIGITS: u32 = 12;
 
-/// The unit that prices of a meter are stated in, and how many units of the meter it has.
-pub(super) const fn pricing_unit(meter: Meter) -> (&'static str, i128) {
+/// The unit that prices of a meter, or else of a fee, are stated in, and how many units of the meter it has.
+pub(super) const fn pricing_unit(meter: Option<Meter>) -> (&'static str, i128) {
     match meter {
-        Meter::PodSeconds => ("Hours", 3600),
-        Meter::CpuMilliSeconds => ("Core-Hours", 3_600_000),
-        Meter::MemoryMibSeconds => ("GiB-Hours", 3600 * 1024),
-        Meter::GpuSeconds => ("GPU-Hours", 3600),
-        Meter::DiskGibSeconds => ("GiB-Hours", 3600),
-        Meter::EgressBytes => ("GB", 1_000_000_000),
+        Some(Meter::PodSeconds) => ("Hours", 3600),
+        Some(Meter::CpuMilliSeconds) => ("Core-Hours", 3_600_000),
+        Some(Meter::MemoryMibSeconds) => ("GiB-Hours", 3600 * 1024),
+        Some(Meter::GpuSeconds) => ("GPU-Hours", 3600),
+        Some(Meter::DiskGibSeconds) => ("GiB-Hours", 3600),
+        Some(Meter::EgressBytes) => ("GB", 1_000_000_000),
+        None => ("Months", 1),
     }
 }
 
@@ -34,7 +35,7 @@ pub(super) fn units(quantity_micros: i128) -> String {
 }
 
 /// A quantity in the unit that it is priced in.
-pub(super) fn pricing_quantity(meter: Meter, quantity_micros: i128) -> String {
+pub(super) fn pricing_quantity(meter: Option<Meter>, quantity_micros: i128) -> String {
     decimal(quantity_micros, pricing_unit(meter).1.saturating_mul(MICROS))
 }
 
@@ -54,15 +55,15 @@ pub(super) fn list_cost(
 
 /// The price of one pricing unit. With tiers, packages and included units there is no single one,
 /// so that it is what a unit cost on average.
-pub(super) fn unit_price(scheme: &Scheme, meter: Meter, charge: &Charge) -> String {
+pub(super) fn unit_price(scheme: Option<&Scheme>, meter: Option<Meter>, charge: &Charge) -> String {
     let (_, units) = pricing_unit(meter);
-    let plain = match &scheme.charge {
+    let plain = scheme.and_then(|scheme| match &scheme.charge {
         Price::PerUnit { micros, per } if scheme.included_units == 0 => Some((*micros, *per)),
         Price::PerUnit { .. }
         | Price::Graduated { .. }
         | Price::Volume { .. }
         | Price::Package { .. } => None,
-    };
+    });
     match plain {
         Some((micros, per)) => decimal(
             i128::from(micros).saturating_mul(units),

@@ -9,9 +9,9 @@ use super::Identity;
 use crate::db::clock::sql;
 use crate::db::new_id::new_id;
 use crate::db::row::read;
-use crate::door::Refusal;
 use crate::door::member::revoke_tokens;
 use crate::door::write::Write;
+use crate::door::{Refusal, binding};
 
 /// A current membership: its role, and the provider that gave it.
 struct Membership {
@@ -78,7 +78,8 @@ pub(super) async fn change(
     Ok(true)
 }
 
-/// Takes the role that this provider gave, also from the last owner, with the tokens of the member.
+/// Takes the role that this provider gave, also from the last owner, with the roles in projects and the tokens of
+/// the member.
 pub(super) async fn take(write: &mut Write<'_>, from: Identity) -> Result<(), Refusal> {
     let found = current(write, from).await?;
     if found.is_none_or(|found| found.provider != Some(from.provider)) {
@@ -91,5 +92,6 @@ pub(super) async fn take(write: &mut Write<'_>, from: Identity) -> Result<(), Re
         .await?;
     let fact = MemberRemoved { user: from.user, principal: write.principal() };
     write.record(Fact::MemberRemoved(fact)).await?;
+    binding::end_all(write, from.user).await?;
     revoke_tokens(write, from.user).await
 }
