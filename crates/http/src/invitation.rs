@@ -167,12 +167,12 @@ pub(crate) fn address(text: &str) -> Answer<EmailAddress> {
 }
 
 /// Checks that the org fits the role: roles of the platform have no org, all others have one.
-fn belongs(role: Role, in_platform: bool) -> Answer<()> {
+pub(crate) fn belongs(role: Role, in_platform: bool) -> Answer<()> {
     if role.is_of_platform() == in_platform {
         return Ok(());
     }
     let detail = if in_platform {
-        "name the org of the new member in the header `Trueup-Org`"
+        "name the org of the member in the header `Trueup-Org`"
     } else {
         "a role of the platform belongs to no org; only operators give it, without the header \
          `Trueup-Org`"

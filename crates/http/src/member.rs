@@ -9,6 +9,7 @@ use trueup_api::Code;
 use trueup_api::member::{Member, MemberList, MemberRequest, RoleInProject};
 use trueup_api::preview::OrPreview;
 use trueup_api::schema::ProjectKey;
+use trueup_model::org::PLATFORM;
 use trueup_model::principal::{Permission, ProjectRole, Role};
 use trueup_model::user as model;
 use trueup_rules::access::granted;
@@ -19,6 +20,7 @@ use crate::front::body::Body;
 use crate::front::caller::Scope;
 use crate::front::extract::Path;
 use crate::front::problem::{Answer, Failure};
+use crate::invitation::belongs;
 use crate::write::request::{DryRun, PlatformWriteRequest, WriteRequest};
 
 /// Lists the members of the org.
@@ -48,6 +50,10 @@ pub(crate) async fn member_put(
 ) -> Answer<Response> {
     change.must(Permission::ManageMembers)?;
     let role = role_in(&wanted.role)?;
+    // Nobody else may give one.
+    if change.caller().principal.role.is_of_platform() {
+        belongs(role, change.org() == PLATFORM)?;
+    }
     let (org, context, now) = (change.org(), change.context(), change.now());
     let put = change.app().put_member(org, &member, role, &context, now).await?;
     change.done(put.changed, &view(&put.row))

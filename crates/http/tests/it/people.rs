@@ -194,6 +194,9 @@ async fn nobody_gives_a_role_of_another_kind() {
         invite(&front, &ada, GRACE, role).await.must_be(400, "TU1103");
         let put = front.put(&format!("/v1/members/{ADA}")).cookie(&ada).on_our_page();
         put.json(&json!({"role": role})).send().await.must_be(403, "TU1002");
+        let put = front.put(&format!("/v1/members/{ADA}")).token(OPERATOR);
+        let put = put.header("trueup-org", "acme").json(&json!({"role": role}));
+        put.send().await.must_be(400, "TU1103");
     }
     let narrow = json!({"name": "n", "role": "owner", "permissions": ["read", "manage_members"]});
     let narrow = front.create_token(&narrow).await;
